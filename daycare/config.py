@@ -17,18 +17,18 @@ from urllib.parse import urlsplit
 import msgspec
 
 from daycare.base import budget, consent, permission
-from daycare.base.consent import ApprovalsSection, Rule
+from daycare.base.consent import ApprovalRule, ApprovalsSection
 from daycare.base.errors import BrokenError, InvalidError
 from daycare.base.limits import (
     CONFIG_MAX_BYTES,
     MODEL_FALLBACKS_MAX,
 )
-from daycare.base.lines import Key
 from daycare.base.loopback import loopback
+from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.path import check_name, check_user_id
 from daycare.base.problems import Problem as Problem
 from daycare.base.problems import bare, located, lower, placed, syntax
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
+from daycare.base.toml_positions import Key
 from daycare.observe.redact import looks_secret, names_secret
 from daycare.settings import OFFLINE as OFFLINE
 from daycare.settings import AgentSection as AgentSection
@@ -211,9 +211,9 @@ def _fill_approvals(table: Mapping[str, Any], fields: dict[str, Any]) -> _Found:
     rules = {}
     for name, value in inner.items():
         rule: dict[str, Any] = {}
-        yield from _fill_section(("approvals", name), Rule, value, rule)
+        yield from _fill_section(("approvals", name), ApprovalRule, value, rule)
         if "policy" in rule:
-            rules[name] = Rule(**rule)
+            rules[name] = ApprovalRule(**rule)
         elif "policy" not in value:
             yield ("approvals", name, "policy"), 'is needed: "auto", "session" or "always"'
     fields["rules"] = rules

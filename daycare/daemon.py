@@ -9,36 +9,36 @@ from daycare.agent.status_commands import StatusCommands
 from daycare.api.services import Services
 from daycare.config import Config
 from daycare.feature import Core, Feature
-from daycare.features.agents import Lasting
-from daycare.features.agents.rights import Granting
+from daycare.features.agents import PermanentAgentsFeature
+from daycare.features.agents.rights import AgentGranting
 from daycare.features.approvals import Approving
-from daycare.features.approvals.outcomes import Outcomes
+from daycare.features.approvals.approval_messages import ApprovalMessages
 from daycare.features.backups import BackingUp
 from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
 from daycare.features.cron import Cron
 from daycare.features.exports import Exporting
-from daycare.features.exports.engine import Exports
+from daycare.features.exports.engine import ExportEngine
 from daycare.features.health import Watching
-from daycare.features.health.service import Health
+from daycare.features.health.service import HealthService
 from daycare.features.models import Models
-from daycare.features.pairing import Pairing
-from daycare.features.people import Household
+from daycare.features.pairing import PairingFeature
+from daycare.features.people import PeopleFeature
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.features.upkeep.service import Upkeep
 from daycare.kernel import Background, Kernel
 from daycare.observe import log
 from daycare.ops.alarm import Alarm
-from daycare.ops.announcing import Announcer
-from daycare.ops.checks import Checks
+from daycare.ops.commit_hooks import CommitHooks
 from daycare.ops.connections import Connections
-from daycare.ops.measuring import Gauges
+from daycare.ops.health import HealthChecks
+from daycare.ops.metrics import DaemonMetrics
 from daycare.ops.observing import Observation
 from daycare.ops.overview import Overview
 from daycare.ops.reloading import Reloading
 from daycare.ops.run import Run
-from daycare.ops.standing import Standing
+from daycare.ops.standing import DaemonStanding
 from daycare.ops.steering import Steering
 from daycare.plugin import Plugin
 from daycare.store.sqlite.store import Store
@@ -58,24 +58,24 @@ class Daemon(Kernel):
         """Build what agents and people can do, and what looks after the daemon."""
         store, bus, clock, live, owner = self.store, self.bus, self.clock, self.live, self.owner
         directory, router = self.directory, self.router
-        core = Core(store, directory, router, bus, clock, live, self.permits.check, owner)
+        core = Core(store, directory, router, bus, clock, live, self.permissions.check, owner)
         warn = partial(self.notifier.notify, owner)
         tell = lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path)  # noqa: E731
-        granting = Granting(store.people, self.permits, self.budgets, self.pool, self.prompts.check)
-        lasting = Lasting(store, directory, router, granting, self.supervisor, bus, clock, live)
+        granting = AgentGranting(store.people, self.permissions, self.budgets, self.pool, self.prompts.check)
+        permanent = PermanentAgentsFeature(store, directory, router, granting, self.supervisor, bus, clock, live)
         self.cron = Cron(core, tell, self.home.cron)
         self.tasks = Tasks(core, self.deliveries)
         self.signals = Signals(core, self.budgets, self.memory.documents)
-        outcomes = Outcomes(store, self.approvals, bus, clock, self.connectors, self.sending.address)
+        outcomes = ApprovalMessages(store, self.approvals, bus, clock, self.connectors, self.sending.address)
         self.approving = Approving(store, directory, self.approvals, outcomes, live, clock, owner)
         self.budgeting = Budgeting(store, directory, self.budgets, clock, owner)
-        self.exports = Exports(
+        self.exports = ExportEngine(
             *(store, directory, self.prompts.check, clock, self.home.path, f"direct:{owner}"),
             *(live, self.budgets.forget),
         )
-        able = [lasting, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
-        able += [Pairing(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
-        able += [Household(store, self.vault, self.permits, owner)]
+        able = [permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
+        able += [PairingFeature(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
+        able += [PeopleFeature(store, self.vault, self.permissions, owner)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
@@ -84,8 +84,8 @@ class Daemon(Kernel):
         sweeps = {what: sweep for feature in able for what, sweep in feature.sweeps().items()}
         upkeep = Upkeep(store, directory, router, clock, live, sweeps)
         able += [self.alarm, self.connections, self.backups, self.reloading, upkeep]
-        checks = Checks(self.home, store, self.keeper, self.pool, clock, tuple(able))
-        self.health = Health(store, directory, router, checks.look, warn)
+        checks = HealthChecks(self.home, store, self.keeper, self.pool, clock, tuple(able))
+        self.health = HealthService(store, directory, router, checks.look, warn)
         self.features: Sequence[Feature] = (*able, Watching(store, router, self.intake.accept, self.health, owner))
         for feature in self.features:
             self.catalogue.add(feature.tools(), own=True)
@@ -98,13 +98,15 @@ class Daemon(Kernel):
         directory, pool, supervisor = self.directory, self.pool, self.supervisor
         overview = Overview(self.this_run, store, live, supervisor, pool, self.extensions, self.features)
         self.status = overview.status
-        self.standing = Standing(self.this_run, store, supervisor, pool, self.connections, self.reloading, self.alarm)
+        self.standing = DaemonStanding(
+            self.this_run, store, supervisor, pool, self.connections, self.reloading, self.alarm
+        )
         StatusCommands(
             *(store, directory, pool, live, clock, overview.status),
             *(supervisor.life_of, supervisor.failures.trouble_of),
         ).add_to(self.commands)
-        gauges = Gauges(self.home, store, supervisor, pool, bus, clock, self.connectors, self.features)
-        self.observation = Observation(live, bus, gauges, store.commits, self.home.path.name)
+        metrics = DaemonMetrics(self.home, store, supervisor, pool, bus, clock, self.connectors, self.features)
+        self.observation = Observation(live, bus, metrics, store.commits, self.home.path.name)
         steering = Steering(store, bus, self.this_run, overview.status, self.reloading.reload)
         self.services = Services(
             store=store,
@@ -124,12 +126,12 @@ class Daemon(Kernel):
             check=self.prompts.check,
             join=self.observation.join,
         )
-        self.announcer = Announcer(self.keeper, bus, clock, self.hearers, self.features)
-        store.subscribe(self.announcer.committed, self.alarm.troubled)
+        self.commit_hooks = CommitHooks(self.keeper, bus, clock, self.hearers, self.features)
+        store.subscribe(self.commit_hooks.committed, self.alarm.troubled)
 
     async def run(self, started: Callable[[], None], *, work: bool) -> None:
         """Serve until asked to stop; `started` is called once the API answers. Without `work` no turn is taken."""
-        from daycare.api.app import build  # late: the web server costs 10 MB that a house in a test does not need
+        from daycare.api.app import build  # late: the web server costs 10 MB that a daemon in a test does not need
         from daycare.api.server import serve
 
         async with trio.open_nursery() as nursery:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from daycare.actors.directory import Directory
     from daycare.actors.router import Router
-    from daycare.agent.behaviours import Part
+    from daycare.agent.behaviours import BehaviourPart
     from daycare.agent.commands import Commands
     from daycare.base.clock import Clock
     from daycare.base.health import Finding
@@ -71,7 +71,7 @@ class Feature:
         """Return what runs beside the turns until cancelled, by the name that people read when it crashes."""
         return {}
 
-    def behaviours(self) -> "Mapping[str, Part]":
+    def behaviours(self) -> "Mapping[str, BehaviourPart]":
         """Return the daemon's own agents whose turns are code, by their paths."""
         return {}
 
@@ -90,6 +90,6 @@ class Feature:
         """Return how it is, for `daycare health`."""
         return ()
 
-    async def gauges(self) -> "Sequence[Family]":
+    async def metric_families(self) -> "Sequence[Family]":
         """Return what is measured of it, for Prometheus."""
         return ()

@@ -18,25 +18,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from daycare.actors.lifecycle import Activation
+from daycare.actors.loop_guard import LoopGuard
 from daycare.actors.router import Posted, Router
-from daycare.actors.storms import Storms
-from daycare.agent.arrivals import Arrivals, Entry
+from daycare.agent.admission import Admission, AdmissionEntry
+from daycare.agent.dispatch import TurnDispatch
 from daycare.agent.endings import Endings
-from daycare.agent.journal import Journal
+from daycare.agent.journal import TurnJournal
 from daycare.agent.kinds import is_note, messages_of
 from daycare.agent.prompting import Prompter
 from daycare.agent.sending import Sending
 from daycare.agent.steps import Aside, Thinker, Thought
-from daycare.agent.takers import Takers
 from daycare.base.clock import Clock
 from daycare.base.connector import Inbound, Outcome, Unreadable
 from daycare.base.errors import BusyError, DaycareError, InvalidError, NotFoundError, StoreAwayError, UnavailableError
-from daycare.base.events import StrangerKnocked
+from daycare.base.events import PairingRequested
 from daycare.base.limits import BATCH_MAX_ITEMS
 from daycare.base.messages import Envelope
-from daycare.base.path import Fetch
+from daycare.base.path import FetchPolicy
 from daycare.observe.bus import Bus
-from daycare.store.records import Agent, InboxRow, Knock, OutboxRow, Policy, Receipt, Taken, Turn, User
+from daycare.store.records import Agent, InboxRow, OutboxRow, PairingRequest, Policy, Receipt, Taken, Turn, User
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
@@ -48,7 +48,7 @@ class Intake:
     """The way in. Those in `hearing` are called for each message that was committed."""
 
     store: Store
-    arrivals: Arrivals
+    admission: Admission
     router: Router
     bus: Bus
     clock: Clock
@@ -60,7 +60,7 @@ class Intake:
         Raises `ForbiddenError` for strangers, `InvalidError` for bad input, `BusyError` when the inbox is full.
         """
         began = self.clock.now_ms()
-        arrival = await self.arrivals.admit(inbound)
+        arrival = await self.admission.admit(inbound)
         receipt = await self.router.post(arrival.envelope, arrival.create, began)
         self._accepted(arrival.envelope, receipt)
         return receipt
@@ -68,8 +68,8 @@ class Intake:
     async def accept_all(self, inbound: Inbound) -> list[Posted]:
         """Make what somebody said a committed message to each of their agents; raises as `accept` and the router do."""
         began = self.clock.now_ms()
-        arrival = await self.arrivals.admit(inbound)
-        posted = await self.router.post_to_user_agents(Fetch.ALL_OF_USER, arrival.envelope, began)
+        arrival = await self.admission.admit(inbound)
+        posted = await self.router.post_to_user_agents(FetchPolicy.ALL_OF_USER, arrival.envelope, began)
         for envelope, it in posted:
             if isinstance(it, Receipt):
                 self._accepted(envelope, it)
@@ -82,42 +82,44 @@ class Intake:
         """
         if len(batch) > BATCH_MAX_ITEMS:
             raise InvalidError("BATCH_TOO_LONG", f"receiving {len(batch)} items of {connector}: {BATCH_MAX_ITEMS} fit")
-        entries: list[Entry] = []
+        entries: list[AdmissionEntry] = []
         parts: dict[str, User] = {}
         taken: list[Taken] | None = None
         began = self.clock.now_ms()
         try:
             for item in batch:
-                entries.append(await self.arrivals.judge(connector, item, parts))
+                entries.append(await self.admission.judge(connector, item, parts))
             rows = [entry.row for entry in entries if entry.row is not None]
             taken = await self.store.intake.take(connector, rows, cursor)
         finally:
             if taken is None:
-                self.arrivals.forgive(connector, entries)
+                self.admission.forgive(connector, entries)
         each = iter(taken)
         return [
             self._outcome(connector, item, entry, next(each) if entry.row is not None else Taken(), began)
             for item, entry in zip(batch, entries, strict=True)
         ]
 
-    def _outcome(self, connector: str, item: Inbound | Unreadable, entry: Entry, taken: Taken, began: int) -> Outcome:
+    def _outcome(
+        self, connector: str, item: Inbound | Unreadable, entry: AdmissionEntry, taken: Taken, began: int
+    ) -> Outcome:
         """Tell what the commit made of an item; observers hear of messages only now."""
-        if taken.stranger or isinstance(entry.row, Knock):
-            if taken.show_code and isinstance(entry.row, Knock):
-                self.bus.publish(StrangerKnocked(at_ms=self.clock.now_ms(), key=entry.row.key, name=entry.row.name))
+        if taken.stranger or isinstance(entry.row, PairingRequest):
+            if taken.show_code and isinstance(entry.row, PairingRequest):
+                self.bus.publish(PairingRequested(at_ms=self.clock.now_ms(), key=entry.row.key, name=entry.row.name))
             return Outcome(state="stranger", say=entry.say if taken.show_code else "")
         if taken.receipt is None or taken.envelope is None:
             if isinstance(item, Unreadable):
                 return Outcome(state="unreadable")
             if entry.row is None:
-                return Outcome(state="limited", say=self.arrivals.once(item.sender, entry.say))
+                return Outcome(state="limited", say=self.admission.once(item.sender, entry.say))
             sorry = f"I could not take your message: {taken.refused}."
-            return Outcome(state="refused", say=self.arrivals.once(item.sender, sorry))
+            return Outcome(state="refused", say=self.admission.once(item.sender, sorry))
         if taken.receipt.duplicate:
-            self.arrivals.forgive(connector, [entry])
+            self.admission.forgive(connector, [entry])
         self.router.announce(taken.envelope, taken.receipt, began)
         self._accepted(taken.envelope, taken.receipt)
-        say = self.arrivals.once(taken.envelope.reply_target or "", entry.say)
+        say = self.admission.once(taken.envelope.reply_target or "", entry.say)
         return Outcome(state="repeated" if taken.receipt.duplicate else "accepted", seq=taken.receipt.seq, say=say)
 
     def _accepted(self, envelope: Envelope, receipt: Receipt) -> None:
@@ -129,9 +131,9 @@ class Intake:
 class Turns:
     """The turns of agents. How one ends otherwise is in `agent/endings.py`, control messages in `agent/control.py`."""
 
-    journal: Journal
-    storms: Storms
-    takers: Takers
+    journal: TurnJournal
+    loop_guard: LoopGuard
+    dispatch: TurnDispatch
     prompter: Prompter
     thinker: Thinker
     endings: Endings
@@ -149,7 +151,7 @@ class Turns:
             return
         self.journal.announce(agent, turn, rows)
         user = await self.journal.person(agent)
-        thought = await self.takers.take(agent, user, turn, rows, steps)
+        thought = await self.dispatch.take(agent, user, turn, rows, steps)
         if thought is None:
             prompting = await self.prompter.of(agent, user, turn, rows)
             first = turn.attempt == 1 and turn.error is None  # what is added to a turn that fails would fail with it
@@ -167,7 +169,7 @@ class Turns:
         elif all(is_note(row) for row in rows):
             noted = Thought(rows=tuple(rows), history=tuple(messages_of(rows)), reply="")
             await self.endings.finished(agent, lane, turn, noted)
-        elif reason := self.storms.reason_against(rows):
+        elif reason := self.loop_guard.reason_against(rows):
             await self.endings.refused(agent, lane, turn, reason)
         else:
             return False

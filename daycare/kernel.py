@@ -11,15 +11,15 @@ import trio
 
 from daycare.actors.directory import Directory
 from daycare.actors.helpers import Helpers
-from daycare.actors.needs import Work
-from daycare.actors.permits import Permits
+from daycare.actors.loop_guard import LoopGuard
+from daycare.actors.permission_checks import PermissionChecks
+from daycare.actors.ports import LanePorts
 from daycare.actors.postbox import Postbox
 from daycare.actors.router import Router
-from daycare.actors.storms import Storms
 from daycare.actors.supervisor import Supervisor
 from daycare.actors.timers import TimerService
-from daycare.agent.arrivals import Arrivals
-from daycare.agent.attachments import Files
+from daycare.agent.admission import Admission
+from daycare.agent.attachments import AttachedFiles
 from daycare.agent.behaviours import Behaviours
 from daycare.agent.budgets import Budgets
 from daycare.agent.commands import Commands
@@ -27,43 +27,43 @@ from daycare.agent.context import Contexts
 from daycare.agent.context_commands import ContextCommands
 from daycare.agent.control import Control
 from daycare.agent.deliveries import Deliveries
+from daycare.agent.dispatch import TurnDispatch
 from daycare.agent.endings import Endings
-from daycare.agent.journal import Journal
+from daycare.agent.journal import TurnJournal
 from daycare.agent.neighbours import Neighbours
 from daycare.agent.notify import Notifier
-from daycare.agent.pace import Pace
 from daycare.agent.personality import Personalities
 from daycare.agent.prompting import Prompter
 from daycare.agent.provenance import Provenance
+from daycare.agent.rate_limit import SenderRateLimit
 from daycare.agent.reactions import Reacting
-from daycare.agent.record import Record
+from daycare.agent.record import EventRecord
 from daycare.agent.sections import Prompts
 from daycare.agent.sending import Sending
 from daycare.agent.setting_commands import SettingCommands
 from daycare.agent.steps import Thinker
-from daycare.agent.takers import Takers
 from daycare.base.clock import TimeLimit
 from daycare.base.limits import OUTAGE_MAX_S
 from daycare.config import Config
 from daycare.connectors.courier import Courier
 from daycare.connectors.host import Host
-from daycare.connectors.presence import Presence
-from daycare.features.approvals.desk import Desk as ApprovalDesk
-from daycare.features.approvals.gate import Gate
+from daycare.connectors.typing_status import TypingStatus
+from daycare.features.approvals.gate import ApprovalGate
+from daycare.features.approvals.service import ApprovalsService
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.service import MemoryFeature, loader
 from daycare.flow import Delivery, Intake, Turns
-from daycare.inference.announcing import ModelNews
 from daycare.inference.configured import sources
+from daycare.inference.model_events import ModelEvents
 from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
-from daycare.ops.announcing import Hearer
 from daycare.ops.applying import Applying
-from daycare.ops.holding import Holding
+from daycare.ops.commit_hooks import CommitHook
+from daycare.ops.crash_breaker import CrashBreaker
+from daycare.ops.crash_log import CrashLog, CrashVerdict
 from daycare.ops.replugging import Replugging
 from daycare.ops.run import Run
-from daycare.ops.starts import Starts, Verdict
 from daycare.plugin import Connector, Plugin
 from daycare.plugins.context import Surroundings
 from daycare.plugins.extensions import Extensions
@@ -104,17 +104,17 @@ class Kernel:
     def _build_mail(self) -> None:
         store, bus, clock, live = self.store, self.bus, self.clock, self.live
         self.directory = Directory(store, self.connectors)
-        self.permits = Permits(self.directory, live, bus, clock)
+        self.permissions = PermissionChecks(self.directory, live, bus, clock)
         self.notifier = Notifier(store, self.directory, bus, clock, self.connectors, live)
-        self.storms = Storms(Postbox(store, bus, clock).post, self.notifier.notify, bus, clock)
-        self.router = Router(store, self.directory, bus, clock, self.permits.check, self.storms.admit)
-        self.helpers = Helpers(self.directory, self.permits, self.storms)
+        self.loop_guard = LoopGuard(Postbox(store, bus, clock).post, self.notifier.notify, bus, clock)
+        self.router = Router(store, self.directory, bus, clock, self.permissions.check, self.loop_guard.admit)
+        self.helpers = Helpers(self.directory, self.permissions, self.loop_guard)
         self.budgets = Budgets(store, self.notifier.notify, bus, clock, live, self.owner)
-        self.approvals = ApprovalDesk(
+        self.approvals = ApprovalsService(
             store, bus, clock, self.owner, self.notifier.reachable, self.notifier.notify, scan=findings_of
         )
-        arrivals = Arrivals(store, self.directory, Pace(), clock, self.approvals, live)
-        self.intake = Intake(store, arrivals, self.router, bus, clock)
+        admission = Admission(store, self.directory, SenderRateLimit(), clock, self.approvals, live)
+        self.intake = Intake(store, admission, self.router, bus, clock)
 
     def _build_plugins(self, plugins: Sequence[Plugin]) -> None:
         store, clock, config = self.store, self.clock, self.live.now
@@ -123,7 +123,7 @@ class Kernel:
         around = Surroundings(folder, clock, store.secrets.get, self.vault.open, self.intake.accept, self.host)
         self.extensions = Extensions(config, self.home.path, self.bus, around, self.connectors, plugins)
         self.intake.hearing.append(self.extensions.hooks.accepted)
-        self.model_news = ModelNews(self.bus, clock)
+        self.model_news = ModelEvents(self.bus, clock)
         self.pool = Pool(
             sources(config, self.extensions.plugins, store.secrets, self.vault),
             config.models.by_role(),
@@ -132,12 +132,12 @@ class Kernel:
             self.budgets,
             self.model_news.called,
         )
-        self.files = Files(store, self.connectors)
+        self.files = AttachedFiles(store, self.connectors)
         self.reacting = Reacting(store, self.connectors)
         self.catalogue = Catalogue(self.live, self.reacting.offered)
         self.catalogue.add(tool for plugin in self.extensions.plugins for tool in plugin.tools)
         self.catalogue.own |= {tool.spec.name for tool in builtin.plugin.tools}
-        neighbours = Neighbours(store, self.directory, self.router, self.permits, self.helpers)
+        neighbours = Neighbours(store, self.directory, self.router, self.permissions, self.helpers)
         self.catalogue.add(neighbours.tools(), own=True)
 
     def _build_memory(self) -> None:
@@ -154,7 +154,7 @@ class Kernel:
             router=self.router,
             pool=self.pool,
             approvals=self.approvals,
-            permits=self.permits,
+            permissions=self.permissions,
             provenance=self.provenance,
             live=live,
             bus=bus,
@@ -167,7 +167,7 @@ class Kernel:
         self.contexts = Contexts(store, self.files, self.pool, bus, clock)
         self.prompts = Prompts(
             store,
-            self.memory.shelf,
+            self.memory.prompt_documents,
             Personalities(self.home.personalities),
             live,
             self.contexts.room,
@@ -190,8 +190,8 @@ class Kernel:
             self.reacting.check,
             self.provenance.of_call,
         )
-        gate = Gate(store, self.provenance, self.approvals)
-        self.runner = Runner(self.catalogue, reach, clock, store.files.put, self.permits.tool, gate.ask)
+        gate = ApprovalGate(store, self.provenance, self.approvals)
+        self.runner = Runner(self.catalogue, reach, clock, store.files.put, self.permissions.tool, gate.ask)
         self.behaviours = Behaviours(store, clock, reach, dict(self.extensions.behaviours))
 
     def _build_turns(self) -> None:
@@ -203,20 +203,20 @@ class Kernel:
         thinker = Thinker(store, self.pool, self.runner, self.contexts, bus, clock)
         self.memory.begin(thinker, self.prompts.drop)
         self.turns = Turns(
-            Journal(store, bus, clock, self.connectors),
-            self.storms,
-            Takers(self.memory, self.behaviours),
-            Prompter(self.permits, self.memory.recaller, self.prompts, hooks),
+            TurnJournal(store, bus, clock, self.connectors),
+            self.loop_guard,
+            TurnDispatch(self.memory, self.behaviours),
+            Prompter(self.permissions, self.memory.recaller, self.prompts, hooks),
             thinker,
             self.endings,
         )
         self.control = Control(
             store, self.directory, self.router, self.commands, self.endings, bus, clock, self.connectors
         )
-        work = Work(self.turns, self.endings, self.control)
+        work = LanePorts(self.turns, self.endings, self.control)
         self.supervisor = Supervisor(store, self.directory, work, bus, clock, self.keeper, self.live)
         self.timers = TimerService(store, clock)
-        self.record = Record(store, bus, self.notifier, self.owner, self.pool.is_for_memory_only)
+        self.record = EventRecord(store, bus, self.notifier, self.owner, self.pool.is_for_memory_only)
         ContextCommands(self.contexts, self.prompts, self.catalogue.specs).add_to(self.commands)
         SettingCommands(store, self.directory, self.pool).add_to(self.commands)
         for word, command in self.extensions.commands.items():
@@ -228,7 +228,7 @@ class Kernel:
         self.sending = Sending(store, self.connectors, self.files, self.bus, clock, outage)
         self.delivery = Delivery(store, self.sending)
         self.courier = Courier(store, self.connectors, self.delivery.deliver, clock, self.keeper)
-        self.presence = Presence(
+        self.typing_status = TypingStatus(
             self.bus,
             self.connectors,
             lambda path, user, connector: self.sending.address(user, connector),
@@ -239,7 +239,7 @@ class Kernel:
             self.extensions,
             self.host,
             self.courier,
-            [self.presence.connect],
+            [self.typing_status.connect],
             self.catalogue,
             self.commands,
             self.behaviours,
@@ -257,25 +257,25 @@ class Kernel:
         )
 
     @property
-    def hearers(self) -> Sequence[Hearer]:
+    def hearers(self) -> Sequence[CommitHook]:
         """Who keeps in memory what commits make true, in the order in which they hear of it."""
         known = (self.directory, self.prompts, self.budgets, self.contexts.conversations, self.provenance.readings)
         return (*known, self.supervisor, self.router, self.courier, self.timers)
 
-    def hold(self, verdict: Verdict, starts: Starts) -> Holding:
+    def hold(self, verdict: CrashVerdict, starts: CrashLog) -> CrashBreaker:
         """Keep down what a verdict on the crashes before this run says, until it is tried again."""
         tell = partial(self.notifier.notify, self.owner, topic="breaker")
-        holding = Holding(verdict, starts, self.extensions.pushing, self.connectors, self.host, self.clock, tell)
-        self.extensions.hold(holding.plugin)
-        self.courier.gate = holding.connector
-        return holding
+        breaker = CrashBreaker(verdict, starts, self.extensions.pushing, self.connectors, self.host, self.clock, tell)
+        self.extensions.hold(breaker.plugin)
+        self.courier.gate = breaker.connector
+        return breaker
 
     def background(self) -> Background:
         """Return what runs beside the turns, by the name that people read when it crashes."""
         return {
             "timers": self.timers.worker.run,
             "delivery": self.courier.run,
-            "typing and previews": self.presence.run,
+            "typing and previews": self.typing_status.run,
             "notices": self.notifier.worker.run,
             "record of events": self.record.run,
         }

@@ -25,13 +25,13 @@ from daycare.base.connector import Outgoing as Outgoing
 from daycare.base.connector import RemoteFile as RemoteFile
 from daycare.base.connector import Unreadable as Unreadable
 from daycare.base.errors import UnavailableError
+from daycare.base.hook_events import BeforeTurn as BeforeTurn
+from daycare.base.hook_events import MessageSeen as MessageSeen
+from daycare.base.hook_events import SessionEnded as SessionEnded
+from daycare.base.hook_events import TurnEnded as TurnEnded
 from daycare.base.memory import Memory as Memory
 from daycare.base.messages import Choice as Choice
 from daycare.base.messages import Message, Usage
-from daycare.base.moments import BeforeTurn as BeforeTurn
-from daycare.base.moments import MessageSeen as MessageSeen
-from daycare.base.moments import SessionEnded as SessionEnded
-from daycare.base.moments import TurnEnded as TurnEnded
 from daycare.base.setup import Secret as Secret
 from daycare.base.setup import SetupQuestion as SetupQuestion
 from daycare.base.setup import SetupStep as SetupStep

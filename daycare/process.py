@@ -25,7 +25,7 @@ from daycare.features import open_store
 from daycare.features.backups.restoring import refuse_half
 from daycare.observe import log
 from daycare.ops import bare
-from daycare.ops.life import BREAKER, Life
+from daycare.ops.daemon_lifecycle import BREAKER, DaemonLifecycle
 from daycare.ops.owner import owner_of
 from daycare.ops.run import Run
 from daycare.ops.setup import initialise
@@ -78,7 +78,9 @@ def run(path: Path, *, as_json: bool = False, early: list[int] | None = None) ->
             own.log_level, home.log_file, stderr=True, max_mb=own.log_max_mb, pretty=own.log_format == "pretty"
         )
         again = partial(become_daemon, home.path, as_json=as_json)
-        life = Life(home, SystemClock(), again, [] if early is None else early, breaker=config.daemon.breaker)
+        life = DaemonLifecycle(
+            home, SystemClock(), again, [] if early is None else early, breaker=config.daemon.breaker
+        )
         with life.span():
             life.note_signals()
             daemon = bare.run(_foreground, home, config, life)
@@ -232,7 +234,7 @@ async def when_possible(
         await trio.sleep(STORE_RETRY_S)
 
 
-async def _foreground(home: Home, config: Config, life: Life) -> Daemon:
+async def _foreground(home: Home, config: Config, life: DaemonLifecycle) -> Daemon:
     async with AsyncExitStack() as opened:
         daemon = await when_possible(opened, lambda: open_daemon(home, config, mode="run"), life.waits)
         async with trio.open_nursery() as nursery:

@@ -9,8 +9,8 @@ from msgspec import Meta
 from daycare.base.consent import ApprovalsSection
 from daycare.base.cron import CronSection as CronSection
 from daycare.base.limits import AWAKE_IDLE_S, DONE_KEEP_S, IMAGES_MAX_BYTES, SHUTDOWN_GRACE_S, TURNS_MAX_RUNNING
+from daycare.base.memory_settings import MemorySection
 from daycare.base.permission import Rule
-from daycare.base.recollection import MemorySection
 
 OFFLINE: Final = "offline"
 
@@ -52,7 +52,7 @@ class AgentSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[agents]`: `default` names the lasting agent that answers where nobody was chosen, for people who have one."""
+    """`[agents]`: `default` names the permanent agent that answers where nobody was chosen, for people who have one."""
 
     default: str = ""
 

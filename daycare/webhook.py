@@ -26,7 +26,7 @@ class Door(Protocol):
         ...
 
 
-class Bounds(NamedTuple):
+class WebhookBounds(NamedTuple):
     """What a platform may use: the size of a body, connections at the same time, seconds between two requests."""
 
     body_max_bytes: int
@@ -52,7 +52,7 @@ class WebhookServer:
     showing who it is: whoever sends bodies slowly, or none, keeps nobody else out.
     """
 
-    def __init__(self, door: Door, bounds: Bounds) -> None:
+    def __init__(self, door: Door, bounds: WebhookBounds) -> None:
         self._door = door
         self._bounds = bounds
         self._open: list[_Connection] = []  # the one that began its request first stands first
@@ -89,7 +89,7 @@ class WebhookServer:
 
 class _Connection:
     def __init__(
-        self, stream: trio.abc.Stream, door: Door, bounds: Bounds, begun: Callable[["_Connection"], None]
+        self, stream: trio.abc.Stream, door: Door, bounds: WebhookBounds, begun: Callable[["_Connection"], None]
     ) -> None:
         self.known = False  # its last request showed who sends it, and it has not begun another
         self.scope = trio.CancelScope()

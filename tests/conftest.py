@@ -46,7 +46,7 @@ _THREADED_OF: Final = int(os.environ.get("THREADED_OF", "24"))  # tests, one run
 def autojump_clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> trio.testing.MockClock:
     """Virtual time. With real `threads` the house's store writes in its own, as a daemon's does."""
     if getattr(request, "param", "") == THREADS:
-        monkeypatch.setattr("daycare.testing.house.INLINE", False)
+        monkeypatch.setattr("daycare.testing.daemon.INLINE", False)
     return patient_clock()
 
 

@@ -9,6 +9,7 @@ import pytest
 from daycare.agent.kinds import is_background
 from daycare.base import causes
 from daycare.base.causes import (
+    AgentQuestion,
     Answer,
     Approved,
     Beat,
@@ -17,24 +18,23 @@ from daycare.base.causes import (
     Handoff,
     JobRun,
     Person,
-    Question,
     Signalled,
     TaskWork,
 )
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, read_envelope
 from daycare.store.records import InboxRow
-from daycare.testing.house import open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from tests.flow.platform import inbound, people, receive
 
 FIELDS: dict[str, Any] = {"to": "/ann/telegram", "user": "ann", "key": "k", "text": "x", "trace": "t"}
 KINDS = (
     Person(name="Bob", chat="telegram:-3", more={"language": "de"}),
-    Question("w", "id", 3),
+    AgentQuestion("w", "id", 3),
     Answer("w", ok=True, session=3),
     Answer("w", late=True),
     JobRun("/ann/cron/news", "Fri 09:00", deliver="none", late="2 h", task="/ann/task/a", until="10:00"),
-    TaskWork("/ann/task/a", "10:00", question=Question("w", "id"), waits=True),
+    TaskWork("/ann/task/a", "10:00", question=AgentQuestion("w", "id"), waits=True),
     TaskWork("/ann/task/a", "10:00", "/ann/direct", "telegram", "42"),
     Signalled("door:open", told=True),
     Beat(60),
@@ -49,7 +49,7 @@ EARLIER: tuple[tuple[str, str, str, dict[str, str], Cause], ...] = (
     ("agent", "result", "/a", {"wait": "w", "status": "ok", "session": "3"}, Answer("w", ok=True, session=3)),
     ("agent", "result", "/a", {"wait": "w", "status": "error", "session": ""}, Answer("w")),
     ("system", "result", "system", {"wait": "w", "status": "error", "late": "1"}, Answer("w", late=True)),
-    ("agent", "text", "/a", {"wait": "w", "asker": "id", "session": "3"}, Question("w", "id", 3)),
+    ("agent", "text", "/a", {"wait": "w", "asker": "id", "session": "3"}, AgentQuestion("w", "id", 3)),
     ("system", "dismiss", "system", {"quiet": "1", "untold": "id"}, Ending(True, "id")),
     ("system", "handoff", "system", {"agent": "id", "through": "7"}, Handoff("id", 7)),
     ("system", "notice", "/system/approvals", {"approved": "3"}, Approved(3)),
@@ -65,7 +65,7 @@ EARLIER: tuple[tuple[str, str, str, dict[str, str], Cause], ...] = (
     ),
     (
         "agent", "text", "/a", {"task": "/t", "due": "d", "wait": "w", "asker": "id", "session": "3", "waits": "1"},
-        TaskWork("/t", "d", question=Question("w", "id", 3), waits=True),
+        TaskWork("/t", "d", question=AgentQuestion("w", "id", 3), waits=True),
     ),
     ("agent", "note", "/system/signals", {"signal": "a:b", "told": "1"}, Signalled("a:b", told=True)),
     (
@@ -108,7 +108,7 @@ async def test_whatever_a_connector_hands_in_is_nothing_but_what_a_person_said(
 ) -> None:
     words = {"job": "/ann/cron/a", "due": "d", "task": "/ann/task/a", "signal": "a:b", "heartbeat": "1", "wait": "w"}
     words |= {"asker": "id", "approved": "1", "agent": "id", "through": "9", "quiet": "1", "late": "1", "edits": "k"}
-    async with open_house(tmp_path, work=False, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, work=False, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         [outcome] = await receive(house, inbound("a", "hi", meta=words))
         [row] = await house.store.inbox.waiting((await house.agent("/ann/pigeon")).id)

@@ -13,7 +13,7 @@ import pytest
 
 from daycare import config
 from daycare.base import permission
-from daycare.base.consent import Consent, Rule
+from daycare.base.consent import ApprovalRule, Consent
 from daycare.base.cron import CronSection
 from daycare.base.errors import BrokenError
 from daycare.config import Config, check, load
@@ -406,7 +406,7 @@ def test_example_names_every_key_and_says_why() -> None:
             assert set(permission.Rule.__struct_fields__) == set(shown["rules"][0])
         else:
             assert named(section.type) == keys_of(shown[section.encode_name]) - {"notes"}
-    assert set(Rule.__struct_fields__) == set(shown["approvals"]["notes"])
+    assert set(ApprovalRule.__struct_fields__) == set(shown["approvals"]["notes"])
     lines = [re.sub(r"^#models\S+ =", "#models =", line) for line in EXAMPLE.splitlines()]
     for before, line in itertools.pairwise(lines):
         if re.match(r"#\w+ =", line):

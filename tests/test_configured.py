@@ -13,7 +13,7 @@ from daycare.config import Config, ModelSection, ProviderSection
 from daycare.features import open_store
 from daycare.inference import openai
 from daycare.inference.configured import sources
-from daycare.inference.sources import Source
+from daycare.inference.sources import ProviderSource
 from daycare.observe.redact import without_secrets
 from daycare.plugin import Plugin, Provider, ProviderConfig
 from daycare.store.sqlite.store import Store
@@ -43,7 +43,7 @@ def config(**providers: ProviderSection) -> Config:
 
 
 @asynccontextmanager
-async def made(folder: Path, settings: Config) -> AsyncIterator[dict[str, Source]]:
+async def made(folder: Path, settings: Config) -> AsyncIterator[dict[str, ProviderSource]]:
     async with parts(folder) as (store, vault):
         yield sources(settings, PLUGINS, store.secrets, vault)
 

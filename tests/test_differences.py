@@ -5,14 +5,14 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare.base.differences import Line, compare, hunks, unified
+from daycare.base.differences import DiffLine, compare, hunks, unified
 from tests.cost import IN_STEP, costs_at_most
 
 _NO_END = "\n\\ No newline at end of file"
 _LINES = st.lists(st.sampled_from("abc"), max_size=12)
 
 
-def joined(lines: list[Line], but: str) -> str:
+def joined(lines: list[DiffLine], but: str) -> str:
     text = "".join(f"{line.text}\n" for line in lines if line.mark != but)
     return text.replace(f"{_NO_END}\n", "")
 

@@ -19,7 +19,7 @@ from daycare.base.errors import DaycareError, InvalidError, SetupError, Unavaila
 from daycare.base.messages import File, Image, Message, Text, Thinking, ToolCall, ToolResult
 from daycare.inference.openai import OpenAIProvider, plugin
 from daycare.plugin import Completion, InferRequest, OutputSpec, ProviderConfig, TextDelta, ToolSpec
-from daycare.testing.openai_server import Call, FakeOpenAI
+from daycare.testing.openai_server import FakeOpenAI, ScriptedCall
 
 SECRET = "sk-very-secret-123"
 REMIND = ToolSpec(name="remind", description="Remind later", schema={"type": "object"})
@@ -136,7 +136,7 @@ async def test_parallel_tool_calls_are_put_together_from_interleaved_pieces(serv
 
 
 async def test_tool_calls_without_ids_or_with_ids_of_before_get_ids_of_their_own(server: FakeOpenAI) -> None:
-    server.enqueue(tool_calls=[Call("remind", {}, id="call_0"), Call("remind", {}, id="")])
+    server.enqueue(tool_calls=[ScriptedCall("remind", {}, id="call_0"), ScriptedCall("remind", {}, id="")])
     before = (
         user("go"),
         Message("assistant", (ToolCall("call_0", "remind", {}),)),

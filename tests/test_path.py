@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from daycare.base.errors import BrokenError, InvalidError
 from daycare.base.limits import CHILD_INDEX_MAX, NAME_MAX_CHARS, PATH_MAX_CHARS, SUB_LEVELS_MAX
-from daycare.base.path import Fetch, Kind, Path, Pattern, Role, check_name, check_user_id, fetch
+from daycare.base.path import FetchPolicy, Kind, Path, Pattern, Role, check_name, check_user_id, fetch
 
 CONNECTORS = ("telegram", "telegram-work", "whatsapp", "direct", "x_1")
 ROOT_WORDS = ("agent", "cron", "task", "subuser", "app")
@@ -435,14 +435,14 @@ def test_the_most_recent_foreground_is_the_users_latest_conversation() -> None:
         (telegram.sub(0), 8),
         (Path.connector("v", "telegram"), 10),
     ]
-    assert fetch(Fetch.MOST_RECENT_FOREGROUND, "u", candidates) == [telegram]
-    assert fetch(Fetch.MOST_RECENT_FOREGROUND, "w", candidates) == []
-    assert fetch(Fetch.ALL_OF_USER, "u", candidates) == [Path.agent("u", "x"), telegram.sub(0), telegram, direct]
+    assert fetch(FetchPolicy.MOST_RECENT_FOREGROUND, "u", candidates) == [telegram]
+    assert fetch(FetchPolicy.MOST_RECENT_FOREGROUND, "w", candidates) == []
+    assert fetch(FetchPolicy.ALL_OF_USER, "u", candidates) == [Path.agent("u", "x"), telegram.sub(0), telegram, direct]
 
 
 @some
 @given(st.permutations([(Path.connector("u", name), n // 2) for n, name in enumerate(CONNECTORS)]))
 def test_fetching_does_not_depend_on_the_order_of_candidates(candidates: list[tuple[Path, int]]) -> None:
     expected = sorted(sorted(path for path, _ in candidates), key=lambda path: -dict(candidates)[path])
-    assert fetch(Fetch.ALL_OF_USER, "u", candidates) == expected
-    assert fetch(Fetch.MOST_RECENT_FOREGROUND, "u", candidates) == expected[:1]
+    assert fetch(FetchPolicy.ALL_OF_USER, "u", candidates) == expected
+    assert fetch(FetchPolicy.MOST_RECENT_FOREGROUND, "u", candidates) == expected[:1]

@@ -22,7 +22,7 @@ from daycare.observe.bus import Bus
 from daycare.store.sqlite import database
 from daycare.store.sqlite.facts import Followers, UserLeaving
 from daycare.store.sqlite.writer import Tx
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted, call, say
 
 PAGE = Path(__file__).parent.parent / "doc" / "contribute" / "recipes.md"
@@ -54,20 +54,20 @@ def test_each_block_of_code_is_a_recipe_that_is_tried() -> None:
 async def test_a_tool_is_called_by_the_model(made: Any, tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(call(("count_words", {"text": "a b c"})), lambda request: say(str(request.messages[-1].parts)))
-    async with open_house(tmp_path, model, plugins=[made.plugin]) as house:
+    async with open_daemon(tmp_path, model, plugins=[made.plugin]) as house:
         assert "3 words" in await house.talk("how many?")
 
 
 @recipe("command")
 async def test_a_chat_command_answers_and_refuses(made: Any, tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[made.plugin]) as house:
+    async with open_daemon(tmp_path, plugins=[made.plugin]) as house:
         assert await house.talk("/double 21") == "42"
         assert await house.talk("/double two") == "doubling 'two': it is not a number. Hint: /double 21"
 
 
 @recipe("setting")
 async def test_a_setting_is_read(made: Any, tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[made.plugin], config=greeting("Good morning")) as house:
+    async with open_daemon(tmp_path, plugins=[made.plugin], config=greeting("Good morning")) as house:
         assert await house.talk("/greet") == "Good morning, ann!"
 
 
@@ -88,7 +88,7 @@ def greeting(text: str) -> Config:
 
 @recipe("connector")
 async def test_a_connector_takes_in_and_brings_the_answer(made: Any, tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[made.plugin], work=False) as house:
+    async with open_daemon(tmp_path, plugins=[made.plugin], work=False) as house:
         await house.store.people.link("board:7", "ann")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(house.daemon.work)
@@ -122,7 +122,7 @@ async def test_a_route_answers_and_refuses(made: Any, tmp_path: Path, autojump_c
         kept.append(text)
         return len(kept)
 
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         services = replace(house.daemon.services, features=(*house.daemon.features, made.Notes(keep)))
         transport = httpx.ASGITransport(app=build(services))
         async with httpx.AsyncClient(transport=transport, base_url="http://daycare") as client:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare.base.sse import Event, SseParser
+from daycare.base.sse import SseEvent, SseParser
 
 
 @given(
@@ -33,8 +33,8 @@ def test_garbage_is_parsed_or_refused_with_a_value_error(chunks: list[bytes]) ->
 def test_comments_and_an_event_without_its_end_are_skipped_and_a_name_belongs_to_its_event() -> None:
     parser = SseParser()
     assert parser.feed(b": alive\n\nevent: x\nid: 7\ndata:one\ndata\n\ndata: 2\n\ndata: half\n") == [
-        Event("x", "one\n", "7"),
-        Event("", "2"),
+        SseEvent("x", "one\n", "7"),
+        SseEvent("", "2"),
     ]
 
 
@@ -47,7 +47,7 @@ def test_what_is_no_field_and_no_event_is_refused_as_something_is_lost_there(lin
 
 
 def test_an_event_may_be_as_large_as_the_bound_and_no_larger() -> None:
-    assert SseParser(20).feed(b"data: 90123456789012\n\n") == [Event("", "90123456789012")]
+    assert SseParser(20).feed(b"data: 90123456789012\n\n") == [SseEvent("", "90123456789012")]
     with pytest.raises(ValueError, match="larger than 20"):
         SseParser(20).feed(b"data: 901234567890123")
     with pytest.raises(ValueError, match="larger than 20"):

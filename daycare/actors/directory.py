@@ -8,7 +8,7 @@ from daycare.base.errors import ConflictError, ForbiddenError, NotFoundError
 from daycare.base.ids import new_agent_id
 from daycare.base.limits import AGENTS_LISTED_MAX, DIRECTORY_MAX_AGENTS, HELPER_LEVELS_MAX
 from daycare.base.messages import Envelope, Origin
-from daycare.base.path import FOREGROUND, PEOPLES, Fetch, Kind, Path, fetch
+from daycare.base.path import FOREGROUND, PEOPLES, FetchPolicy, Kind, Path, fetch
 from daycare.store.records import Agent, AgentConfig, Commit, NewAgent
 from daycare.store.sqlite.store import Store
 
@@ -105,9 +105,9 @@ class Directory:
         """Return a user's living agents, in order of path, so many that a model can read of them."""
         return await self._store.agents.find(user=user, limit=AGENTS_LISTED_MAX)
 
-    async def fetch(self, strategy: Fetch, user: str) -> list[Agent]:
+    async def fetch(self, strategy: FetchPolicy, user: str) -> list[Agent]:
         """Return those of a user's agents that people talk with and a fetch strategy names, the most recent first."""
-        kinds = FOREGROUND if strategy is Fetch.MOST_RECENT_FOREGROUND else PEOPLES
+        kinds = FOREGROUND if strategy is FetchPolicy.MOST_RECENT_FOREGROUND else PEOPLES
         found = [pair for kind in kinds for pair in await self._store.agents.recency(user, kind)]
         agents = {agent.path: agent for agent, _ in found}
         candidates = [(Path.stored(agent.path, Kind(agent.kind)), recency) for agent, recency in found]

@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from daycare.actors.lifecycle import Activation
-from daycare.actors.needs import TurnEndings
+from daycare.actors.ports import EndingsPort
 from daycare.base.clock import Clock, TimeLimit, wait_s
 from daycare.base.errors import (
     AwayError,
@@ -68,7 +68,7 @@ class Failures:
     """Decides on another try of a turn, a wait, or its end. `awake` are the lanes, by agent."""
 
     def __init__(
-        self, store: Store, endings: TurnEndings, bus: Bus, clock: Clock, awake: Mapping[str, Activation]
+        self, store: Store, endings: EndingsPort, bus: Bus, clock: Clock, awake: Mapping[str, Activation]
     ) -> None:
         self._store = store
         self._endings = endings

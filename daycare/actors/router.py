@@ -17,7 +17,7 @@ from daycare.base.errors import (
     UnavailableError,
 )
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
-from daycare.base.path import Fetch
+from daycare.base.path import FetchPolicy
 from daycare.base.permission import MESSAGE
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, Commit, NewAgent, Receipt
@@ -99,7 +99,7 @@ class Router:
         check(envelope)
         await self._count(envelope)
 
-    async def post_to_user_agents(self, strategy: Fetch, envelope: Envelope, began: int = 0) -> list[Posted]:
+    async def post_to_user_agents(self, strategy: FetchPolicy, envelope: Envelope, began: int = 0) -> list[Posted]:
         """Post to each of the user's agents that a fetch strategy names; return what came of each, in that order.
 
         Each gets the key with its own path appended, so that a repeat adds nothing where it was taken. One that is full

@@ -13,7 +13,7 @@ from daycare.actors import mailbox
 from daycare.actors.directory import Directory
 from daycare.actors.failures import Failures
 from daycare.actors.lifecycle import Activation, Life
-from daycare.actors.needs import Work
+from daycare.actors.ports import LanePorts
 from daycare.actors.recovery import Recovery
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
@@ -48,7 +48,7 @@ class Supervisor:
         self,
         store: Store,
         directory: Directory,
-        work: Work,
+        work: LanePorts,
         bus: Bus,
         clock: Clock,
         keeper: Keeper,

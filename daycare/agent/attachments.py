@@ -12,8 +12,8 @@ import trio
 from msgspec.structs import replace
 
 from daycare.agent.blocks import block, one_line
-from daycare.base.blame import blamed
 from daycare.base.bounded import Bounded
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, NotFoundError, StoreAwayError, UnavailableError
 from daycare.base.limits import (
     FETCH_DEADLINE_S,
@@ -50,7 +50,7 @@ class Remote(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True)
-class Files:
+class AttachedFiles:
     """The files of all users; one that is still with its platform is fetched by whoever reads it first.
 
     After a failure it is left alone for `FETCH_PAUSE_S`: every prompt of a conversation asks for its files again.
@@ -115,7 +115,7 @@ class Files:
         at = msgspec.json.decode(remote, type=Remote)
         if at.connector not in self.connectors:
             raise NotFoundError("CONNECTOR_GONE", f"fetching file {file_id}: there is no {at.connector} any more")
-        with blamed("CONNECTOR_CRASHED", f"fetching file {file_id}"), trio.move_on_after(FETCH_DEADLINE_S):
+        with error_boundary("CONNECTOR_CRASHED", f"fetching file {file_id}"), trio.move_on_after(FETCH_DEADLINE_S):
             data = await self.connectors[at.connector].fetch(at.reference, FILE_MAX_BYTES)
         if data is None:
             raise UnavailableError("FETCH_LATE", f"fetching file {file_id}: not here after {FETCH_DEADLINE_S:g} s")
@@ -149,7 +149,12 @@ def too_large(files: Sequence[File]) -> str:
 
 
 async def shown(
-    files: Files, user: str, messages: Sequence[Message], *, sees: bool | None, image_max_bytes: int = IMAGES_MAX_BYTES
+    files: AttachedFiles,
+    user: str,
+    messages: Sequence[Message],
+    *,
+    sees: bool | None,
+    image_max_bytes: int = IMAGES_MAX_BYTES,
 ) -> tuple[Message, ...]:
     """Return the messages with each file as a model can read it.
 
@@ -170,7 +175,7 @@ async def shown(
     return tuple(reversed(found))
 
 
-async def _part(files: Files, user: str, file: File, sees: bool | None, most: int, room: int) -> Text | Image:
+async def _part(files: AttachedFiles, user: str, file: File, sees: bool | None, most: int, room: int) -> Text | Image:
     if file.id == 0 or file.size > FILE_MAX_BYTES:
         return _named(file, f"it is larger than {_size(FILE_MAX_BYTES)}")
     if (why := _surely_unreadable(file, sees)) is not None:

@@ -14,23 +14,23 @@ from msgspec.structs import replace
 from daycare.agent.kinds import chains_of, messages_of
 from daycare.agent.steps import Thought
 from daycare.base.behaviour import BehaviourContext, BehaviourMessage, Sort
-from daycare.base.blame import blamed
 from daycare.base.causes import Signalled
 from daycare.base.clock import Clock
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import AwayError, InvalidError, NotFoundError
 from daycare.base.limits import BEHAVIOUR_STATE_MAX_BYTES, REPLY_MAX_CHARS
 from daycare.base.messages import EnvelopeKind, Message, Origin, Text
 from daycare.base.path import Kind, Path
 from daycare.store.records import Agent, AgentConfig, InboxRow, Turn, User
 from daycare.store.sqlite.store import Store
-from daycare.tools.context import Call, Context, Reach
+from daycare.tools.context import Call, Reach, ToolCallContext
 
 FAILED: Final = "BEHAVIOUR_FAILED"
 _NOTICES: Final = (EnvelopeKind.NOTICE, EnvelopeKind.RESULT, EnvelopeKind.NOTE)
 _encode = msgspec.json.Encoder().encode
 
 
-class Part(Protocol):
+class BehaviourPart(Protocol):
     """A behaviour as it is called here: `plugin` is whose it is; what it raises names the one to blame."""
 
     name: str
@@ -46,7 +46,7 @@ class Part(Protocol):
         ...
 
 
-class Standing(msgspec.Struct, frozen=True):
+class BehaviourStanding(msgspec.Struct, frozen=True):
     """What `agents show` tells of an agent's behaviour. `problem` says why it does nothing, "" if it works."""
 
     name: str
@@ -55,7 +55,7 @@ class Standing(msgspec.Struct, frozen=True):
     problem: str
 
 
-class Stage(Context):
+class BehaviourStage(ToolCallContext):
     """A `BehaviourContext`."""
 
     state: object = None
@@ -68,7 +68,7 @@ class Behaviours:
     store: Store
     clock: Clock
     reach: Reach
-    parts: dict[str, Part]
+    parts: dict[str, BehaviourPart]
 
     def named(self, name: str) -> str:
         """Return PLUGIN/NAME for a behaviour, given either way. Raises `NotFoundError`."""
@@ -99,18 +99,18 @@ class Behaviours:
         key = self.named(config.behaviour)
         return replace(config, behaviour=key, description=config.description or self.parts[key].description)
 
-    def standing(self, agent: Agent) -> Standing | None:
+    def standing(self, agent: Agent) -> BehaviourStanding | None:
         """Return how an agent's behaviour is, None for one that has none."""
         if not has_behaviour(agent):
             return None
         plugin, _, name = agent.config.behaviour.partition("/")
         part = self.parts.get(_key(agent))
         if part is not None:
-            return Standing(part.name, part.plugin, part.description, part.problem())
+            return BehaviourStanding(part.name, part.plugin, part.description, part.problem())
         if agent.kind == Kind.SYSTEM:
-            return Standing(agent.path, "", "", "this version of daycare has no such agent")
+            return BehaviourStanding(agent.path, "", "", "this version of daycare has no such agent")
         missing = f"it is made by the behaviour {name} of the plugin {plugin}, which is not installed or was left out"
-        return Standing(name, plugin, "", missing)
+        return BehaviourStanding(name, plugin, "", missing)
 
     async def take(self, agent: Agent, user: User, turn: Turn, rows: Sequence[InboxRow]) -> Thought:
         """Take a turn of an agent that has a behaviour. Raises `AwayError` as long as nobody can act for it."""
@@ -123,7 +123,7 @@ class Behaviours:
         now_ms = self.clock.now_ms()
         chains = chains_of(rows)
         call = Call(agent, user, turn, 0, "behaviour")
-        stage = Stage(self.reach, call, now_ms, chains, (), lambda _: None)
+        stage = BehaviourStage(self.reach, call, now_ms, chains, (), lambda _: None)
         stage.state = kept.value() if kept is not None else None
         reply = await part.act(stage, [_heard(row) for row in rows])
         reply = (reply or "").replace("\x00", "").strip()[:REPLY_MAX_CHARS]
@@ -147,9 +147,11 @@ def _key(agent: Agent) -> str:
     return agent.path if agent.kind == Kind.SYSTEM else agent.config.behaviour
 
 
-def _kept(part: Part, state: object) -> str:
+def _kept(part: BehaviourPart, state: object) -> str:
     """Return what is to be kept as JSON."""
-    with blamed(FAILED, f"keeping what the behaviour {part.name} of the plugin {part.plugin} leaves in its state"):
+    with error_boundary(
+        FAILED, f"keeping what the behaviour {part.name} of the plugin {part.plugin} leaves in its state"
+    ):
         text = _encode(state).decode()
     if len(text) > BEHAVIOUR_STATE_MAX_BYTES:
         raise InvalidError(

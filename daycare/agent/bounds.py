@@ -1,4 +1,4 @@
-"""What narrows an agent, handed on to what it brings about beside itself: tasks, scheduled jobs, lasting agents."""
+"""What narrows an agent, handed on to what it brings about beside itself: tasks, scheduled jobs, permanent agents."""
 
 from daycare.actors.directory import Directory
 from daycare.base.consent import Consent

@@ -30,15 +30,15 @@ from daycare.base.limits import (
 from daycare.base.messages import Usage
 from daycare.base.path import Kind
 from daycare.inference.catalog import ModelFacts
-from daycare.inference.metering import Bill, Grant, Payer
-from daycare.inference.names import Choice
+from daycare.inference.metering import Bill, CallGrant, Payer
+from daycare.inference.names import ModelChoice
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
 from daycare.rules import budgets as rules
 from daycare.rules.budgets import Scope
 from daycare.settings import OFFLINE, BudgetsSection, Live
 from daycare.store.records import Agent, Commit, Spend, User
-from daycare.store.records_budgets import BudgetRow, NewReservation, Standing
+from daycare.store.records_budgets import BudgetRow, BudgetStanding, NewReservation
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
@@ -52,16 +52,16 @@ class _Known(msgspec.Struct):
     until: float  # trio's clock
 
 
-class Notify(Protocol):
+class NotifyUser(Protocol):
     """Tells a person something; see `Notifier.notify`."""
 
     async def __call__(self, user: str, text: str, *, topic: str, path: str) -> None: ...  # noqa: D102
 
 
 class Budgets:
-    """Reserves before calls, and knows what limits there are. See `inference.metering.Gate`."""
+    """Reserves before calls, and knows what limits there are. See `inference.metering.BudgetGate`."""
 
-    def __init__(self, store: Store, notify: Notify, bus: Bus, clock: Clock, live: Live, owner: str) -> None:
+    def __init__(self, store: Store, notify: NotifyUser, bus: Bus, clock: Clock, live: Live, owner: str) -> None:
         self._store = store
         self._notify = notify
         self._bus = bus
@@ -77,18 +77,18 @@ class Budgets:
     # -- the gate ----------------------------------------------------------------------------------------------------
 
     async def reserve(
-        self, payer: Payer, choice: Choice, facts: ModelFacts, request: InferRequest, ends_at: float
-    ) -> Grant:
-        """Return the number of a committed reservation, 0 if no limit binds this call; see `Gate.reserve`.
+        self, payer: Payer, choice: ModelChoice, facts: ModelFacts, request: InferRequest, ends_at: float
+    ) -> CallGrant:
+        """Return the number of a committed reservation, 0 if no limit binds this call; see `BudgetGate.reserve`.
 
         Where a budget has no room for the longest answer, and none is to come, a shorter one is allowed.
         """
         if choice.provider == OFFLINE:
-            return Grant()
+            return CallGrant()
         user = await self._user(payer)
         scopes = await self.scopes(payer.path, user)
         if not _may_bind(scopes, facts):
-            return Grant()
+            return CallGrant()
         give_up_at = min(trio.current_time() + BUDGET_ROOM_S, ends_at)
         # As far as can be told before: our estimate, and the longest answer.
         read = math.ceil(tokens.of_request(request) * max(payer.ratio, 1.0))
@@ -100,7 +100,7 @@ class Budgets:
             day = day_of(self._clock.now_ms(), user.zone)
             ceilings = rules.ceilings_of(scopes, day, most, background=background)
             if not ceilings:
-                return Grant()
+                return CallGrant()
             new = NewReservation(
                 path=payer.path, user=user.id, day=day, provider=choice.provider, model=choice.model, most=most
             )
@@ -109,7 +109,7 @@ class Budgets:
             stop = rules.tightest(reserved.standings)
             if stop is None:
                 await self._warn(payer, user, day, reserved.standings)
-                return Grant(reserved.no, shorter)
+                return CallGrant(reserved.no, shorter)
             # Workers in the background are asked for whole lists and documents: a part of one is no use.
             shorten = stop.used_up and not background
             fits = _fitting(facts, read, wrote, reserved.standings) if shorten else None
@@ -140,13 +140,13 @@ class Budgets:
         """Nobody knows how the call ended."""
         await self._store.budgets.strand(reservation)
 
-    def counted(self, choice: Choice, request: InferRequest, completion: Completion) -> Usage:
+    def counted(self, choice: ModelChoice, request: InferRequest, completion: Completion) -> Usage:
         """Estimate what a call took whose provider counts nothing; the offline one takes nothing."""
         if choice.provider == OFFLINE:
             return completion.usage
         return Usage(tokens.of_request(request), tokens.of_message(completion.message))
 
-    async def settle(self, payer: Payer, choice: Choice, bill: Bill) -> None:
+    async def settle(self, payer: Payer, choice: ModelChoice, bill: Bill) -> None:
         """Charge a call; of the offline one, which is free, nothing is written."""
         if choice.provider == OFFLINE:
             return
@@ -243,7 +243,7 @@ class Budgets:
 
     # -- telling -----------------------------------------------------------------------------------------------------
 
-    async def _warn(self, payer: Payer, user: User, day: str, standings: Sequence[Standing]) -> None:
+    async def _warn(self, payer: Payer, user: User, day: str, standings: Sequence[BudgetStanding]) -> None:
         for it in rules.near_end(standings):
             if not await self._first(it, share := round(_FULL * BUDGET_WARN_SHARE)):
                 continue
@@ -272,7 +272,7 @@ class Budgets:
                 more = await self._how(person, it, period)
                 await self._notify(person, f"{text} {more}", topic=self._topic(it, share), path=payer.path)
 
-    async def _refuse(self, payer: Payer, user: User, day: str, stop: Standing, *, background: bool) -> None:
+    async def _refuse(self, payer: Payer, user: User, day: str, stop: BudgetStanding, *, background: bool) -> None:
         """Raise for a budget that is used up; the first time, whoever answers for it is told."""
         ceiling = stop.ceiling
         period = rules.period_of(ceiling.name)
@@ -307,7 +307,7 @@ class Budgets:
             brief=f"The budget is still used up {until}: /budget shows it",
         )
 
-    async def _how(self, person: str, it: Standing, period: Period) -> str:
+    async def _how(self, person: str, it: BudgetStanding, period: Period) -> str:
         """Return what can be done about a budget, for this person to read."""
         path, amount = it.ceiling.path, rules.raise_words(it)
         if await self.may_change(person, path):
@@ -316,7 +316,7 @@ class Budgets:
         name = " or ".join(each.name for each in others if each) or "The operator"
         return f"{name} may raise it: /budget raise {path} {amount}, or daycare budget raise {path} {amount}."
 
-    def _topic(self, it: Standing, share: int) -> str:
+    def _topic(self, it: BudgetStanding, share: int) -> str:
         return f"budget:{it.ceiling.path}:{it.ceiling.name}:{share}"
 
     def _responsible(self, path: str) -> set[str]:
@@ -338,7 +338,7 @@ class Budgets:
         row = (await self.rows()).get(path)
         return rules.may_change(person, path, row, operator=user.operator, parents=parents)
 
-    async def _first(self, it: Standing, share: int) -> bool:
+    async def _first(self, it: BudgetStanding, share: int) -> bool:
         """Return whether nobody was told of this yet; it is remembered, also over restarts."""
         ceiling = it.ceiling
         key = (ceiling.path, ceiling.key, ceiling.name, ceiling.limit, share)
@@ -376,7 +376,7 @@ def _most(facts: ModelFacts, read: int, wrote: int) -> Use:
     return Use(usd=facts.most_micros(read, wrote), tokens=read + wrote, calls=1, minutes=int(1000 * BUDGET_CALL_S))
 
 
-def _fitting(facts: ModelFacts, read: int, wrote: int, standings: Sequence[Standing]) -> int | None:
+def _fitting(facts: ModelFacts, read: int, wrote: int, standings: Sequence[BudgetStanding]) -> int | None:
     """Return how long an answer may be that what is left has room for, None if none is worth the call.
 
     What calls that run have reserved counts as left: it is waited for. Other limits a shorter answer does not help.

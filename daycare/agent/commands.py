@@ -9,7 +9,7 @@ from daycare.actors.lifecycle import Activation
 from daycare.base.errors import ForbiddenError
 from daycare.base.messages import Choice, File, Origin
 from daycare.store.records import Agent, InboxRow, Shows, User
-from daycare.store.sqlite.people import People as PeopleStore
+from daycare.store.sqlite.people import PeopleStore
 
 WORD: Final = re.compile(r"[a-z][a-z_]{0,31}")  # what every messenger takes as a command
 _COMMAND: Final = re.compile(rf"/({WORD.pattern})(?:@\w{{1,64}})?(?=\s|$)")
@@ -38,7 +38,7 @@ BUILT_IN: Final = frozenset(
 )
 
 
-class Answer(NamedTuple):
+class CommandAnswer(NamedTuple):
     """What a command says, whether it ends the running turn, and why a new session begins, if it does.
 
     `choices` and `files` come with it; `shows` is the request for approval that it shows.
@@ -60,7 +60,7 @@ class Command(NamedTuple):
     """
 
     help: str
-    run: Callable[[Agent, Activation, InboxRow, str], Awaitable[Answer]]
+    run: Callable[[Agent, Activation, InboxRow, str], Awaitable[CommandAnswer]]
     hidden: bool = False
     waits: bool = False
 
@@ -118,13 +118,13 @@ class Commands:
         names += sorted(self._commands.keys() - set(names))
         return [(name, self._commands[name].help) for name in names if not self._commands[name].hidden]
 
-    async def run(self, agent: Agent, lane: Activation, row: InboxRow) -> Answer:
+    async def run(self, agent: Agent, lane: Activation, row: InboxRow) -> CommandAnswer:
         """Carry out the command of a control message; an unknown one is answered, never swallowed."""
         text = row.envelope.text
         match = _COMMAND.match(text)
         command = self._commands.get(match[1]) if match else None
         if match is None or command is None:
-            return Answer(self._unknown(match[1] if match else ""))
+            return CommandAnswer(self._unknown(match[1] if match else ""))
         return await command.run(agent, lane, row, text[match.end() :].strip())
 
     def may_overtake(self, text: str) -> bool:
@@ -138,21 +138,23 @@ class Commands:
         meant = f"Did you mean /{near[0]}? " if near else ""
         return f"I do not know {f'/{word}' if word else 'that'}. {meant}/help shows what I know."
 
-    async def _help(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
-        return Answer("\n".join(f"/{name} - {help_}" for name, help_ in self.listed()))
+    async def _help(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
+        return CommandAnswer("\n".join(f"/{name} - {help_}" for name, help_ in self.listed()))
 
 
-async def _stop(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+async def _stop(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
     if lane.means_another(rest) and lane.stopped_at != row.seq:
-        return Answer("That is over already.")
+        return CommandAnswer("That is over already.")
     if (lane.turn is None or lane.begun) and not lane.aside and lane.stopped_at != row.seq:
-        return Answer("Nothing is running.", stops=True)  # perhaps a crash came between two parts of stopping
-    return Answer("Stopped.", stops=True)
+        return CommandAnswer("Nothing is running.", stops=True)  # perhaps a crash came between two parts of stopping
+    return CommandAnswer("Stopped.", stops=True)
 
 
-async def _new(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
-    return Answer("A new conversation begins. The old one is kept.", stops=True, new_session="reset")
+async def _new(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
+    return CommandAnswer("A new conversation begins. The old one is kept.", stops=True, new_session="reset")
 
 
-async def _whoami(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
-    return Answer(f"You are {agent.user}, writing as {row.envelope.sender} to {agent.path} (session {agent.session}).")
+async def _whoami(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
+    return CommandAnswer(
+        f"You are {agent.user}, writing as {row.envelope.sender} to {agent.path} (session {agent.session})."
+    )

@@ -14,7 +14,7 @@ from daycare.agent import tokens
 from daycare.agent.blocks import block
 from daycare.agent.budgets import payer_of
 from daycare.agent.prompt import stamped
-from daycare.agent.tokens import Budget
+from daycare.agent.tokens import TokenBudget
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, InvalidError, UnavailableError
 from daycare.base.events import CompactionFailed, ContextCompacted
@@ -25,8 +25,8 @@ from daycare.base.limits import (
     SUMMARY_RESULT_MAX_CHARS,
 )
 from daycare.base.messages import File, Message, Origin, Text, ToolCall, ToolResult
-from daycare.inference.names import Choice
-from daycare.inference.pool import Answer, Pool
+from daycare.inference.names import ModelChoice
+from daycare.inference.pool import ModelAnswer, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
@@ -46,7 +46,7 @@ _BEGIN, _END = "<summary>", "</summary>"
 _ROOM_MIN: Final = 200  # tokens: less is not worth a call
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class CompactionJob(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be compacted: a session of an agent, with whose model, within which budget.
 
     Calls are charged to `turn`. `ratio` corrects the estimate of tokens; `focus` says what to keep in particular;
@@ -57,8 +57,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     user: User
     session: int
-    plan: Sequence[Choice]
-    budget: Budget
+    plan: Sequence[ModelChoice]
+    budget: TokenBudget
     ratio: float = 1.0
     trace: str = ""
     focus: str = ""
@@ -73,7 +73,7 @@ class Compactor:
         self._bus = bus
         self._clock = clock
 
-    async def compact(self, job: Job, before: int, number: Callable[[], int] | None = None) -> Summary | None:
+    async def compact(self, job: CompactionJob, before: int, number: Callable[[], int] | None = None) -> Summary | None:
         """Sum up the oldest turns below `before`, as many as one call takes; None if there are none.
 
         `number`: the turn is open and journals, under the step's number that this returns, that it asked. Raises a
@@ -99,7 +99,7 @@ class Compactor:
 
     async def _sum_up(
         self,
-        job: Job,
+        job: CompactionJob,
         old: Summary | None,
         told: str,
         turns: Sequence[PastTurn],
@@ -138,7 +138,7 @@ class Compactor:
         )
         return summary
 
-    async def _ask(self, job: Job, old: Summary | None, told: str) -> Answer:
+    async def _ask(self, job: CompactionJob, old: Summary | None, told: str) -> ModelAnswer:
         words = [block("earlier-summary", old.text)] if old else []
         words.append(block("conversation", told))
         if job.focus:
@@ -161,7 +161,7 @@ class Compactor:
         )
 
     async def _record(
-        self, job: Job, answer: Answer, summary: Summary | None, number: Callable[[], int] | None
+        self, job: CompactionJob, answer: ModelAnswer, summary: Summary | None, number: Callable[[], int] | None
     ) -> None:
         step = None
         if number is not None:
@@ -176,7 +176,7 @@ class Compactor:
         await with_retry(lambda: self._store.summaries.add(summary, step))
 
 
-def _judge(completion: Completion, budget: Budget) -> tuple[str, str]:
+def _judge(completion: Completion, budget: TokenBudget) -> tuple[str, str]:
     """Return the summary in an answer and what is wrong with it, if anything."""
     said = completion.message.text
     _, begun, rest = said.partition(_BEGIN)

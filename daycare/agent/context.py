@@ -13,12 +13,12 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.agent import tokens
-from daycare.agent.attachments import Files, shown
-from daycare.agent.compaction import Compactor, Job
+from daycare.agent.attachments import AttachedFiles, shown
+from daycare.agent.compaction import CompactionJob, Compactor
 from daycare.agent.conversations import Conversations, StampedTurn
 from daycare.agent.prompt import recalled, stamped
 from daycare.agent.shortening import Shortener
-from daycare.agent.tokens import Budget, Lessons, budget_of
+from daycare.agent.tokens import TokenBudget, TokenRatios, budget_of
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, InvalidError
@@ -32,8 +32,8 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import Message
 from daycare.inference.metering import Payer
-from daycare.inference.names import Choice
-from daycare.inference.pool import Answer, Failure, Pool
+from daycare.inference.names import ModelChoice
+from daycare.inference.pool import Failure, ModelAnswer, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
@@ -59,7 +59,7 @@ class Remembered(msgspec.Struct):
 class Contexts:
     """Opens the windows of turns, and keeps what one turn teaches the next."""
 
-    def __init__(self, store: Store, files: Files, pool: Pool, bus: Bus, clock: Clock) -> None:
+    def __init__(self, store: Store, files: AttachedFiles, pool: Pool, bus: Bus, clock: Clock) -> None:
         self.store = store
         self.files = files
         self.pool = pool
@@ -67,7 +67,7 @@ class Contexts:
         self.clock = clock
         self.conversations = Conversations(store.summaries)
         self.compactor = Compactor(store, pool, bus, clock)
-        self.lessons = Lessons()
+        self.token_ratios = TokenRatios()
         self._remembered: Bounded[str, Remembered] = Bounded(CONTEXT_KNOWN_MAX)
 
     def open(self, agent: Agent, user: User, turn: Turn, steps: Sequence[Step], number: Callable[[], int]) -> "Window":
@@ -82,9 +82,9 @@ class Contexts:
             known = self._remembered[agent_id] = Remembered(session)
         return known
 
-    def budget(self, agent: Agent, plan: Sequence[Choice]) -> Budget:
+    def budget(self, agent: Agent, plan: Sequence[ModelChoice]) -> TokenBudget:
         """Return the budget of the first choice of a plan."""
-        learned = self.lessons.of(agent.id, str(plan[0]))
+        learned = self.token_ratios.of(agent.id, str(plan[0]))
         return budget_of(self.pool.facts(plan[0]), learned.total_at(round(self.clock.steady_s() * 1000)))
 
     async def room(self, agent: Agent) -> int:
@@ -97,12 +97,12 @@ class Contexts:
         agent: Agent,
         user: User,
         session: int,
-        plan: Sequence[Choice],
-        budget: Budget,
+        plan: Sequence[ModelChoice],
+        budget: TokenBudget,
         request: InferRequest,
         said: Sequence[Message] = (),
         before: int = ALL,
-    ) -> "View":
+    ) -> "ContextView":
         """Read a session's conversation below a turn: the summary, and the turns after it that may fit."""
         summary = await self.store.summaries.latest(agent.id, session)
         mark = summary.through if summary else 0
@@ -129,7 +129,7 @@ class Contexts:
         return _viewed(request, first, past.turns, flat, whole=past.whole and left_out <= mark)
 
 
-class View(msgspec.Struct):
+class ContextView(msgspec.Struct):
     """A conversation as it could go into a prompt, each part with its tokens; `whole`: nothing is left out."""
 
     request: InferRequest  # without messages
@@ -178,13 +178,13 @@ class Window:
 
     async def infer(
         self,
-        plan: Sequence[Choice],
+        plan: Sequence[ModelChoice],
         request: InferRequest,
         said: Sequence[Message],
         payer: Payer,
         on_delta: Callable[[str], None],
         on_failure: Callable[[Failure], None],
-    ) -> Answer:
+    ) -> ModelAnswer:
         """Ask the plan's models, with as much of the conversation as fits, and what was `said` in this turn.
 
         `request` has no messages yet. If the prompt is too long all the same it is shortened and sent once more. Raises
@@ -210,23 +210,25 @@ class Window:
                 answer = await pool.infer(plan, asked, on_delta, on_failure, payer)
             except InvalidError as again:
                 raise self._too_long(again) if again.code == "CONTEXT_OVERFLOW" else again from error
-        self._contexts.lessons.counted(self._agent.id, str(answer.choice), size, answer.completion.usage.input_tokens)
+        self._contexts.token_ratios.counted(
+            self._agent.id, str(answer.choice), size, answer.completion.usage.input_tokens
+        )
         return answer
 
     async def _smaller(
         self,
-        plan: Sequence[Choice],
+        plan: Sequence[ModelChoice],
         request: InferRequest,
         said: Sequence[Message],
         refused: int,
-        by: Choice,
+        by: ModelChoice,
         error: InvalidError,
     ) -> tuple[InferRequest, int]:
         """Return a request, and its tokens, that is shorter than one that was too long for a model of the plan."""
         size = int(self._ratio(plan) * refused)
         # Only of the one who refused: a first choice that is away may read more than its stand-in.
         now_ms = round(self._contexts.clock.steady_s() * 1000)
-        at_most = self._contexts.lessons.refused(self._agent.id, str(by), size, now_ms)
+        at_most = self._contexts.token_ratios.refused(self._agent.id, str(by), size, now_ms)
         budget = budget_of(self._contexts.pool.facts(by), at_most)
         asked, size = await self._fit(plan, request, said, budget, forced=True)
         if size >= refused:
@@ -244,10 +246,10 @@ class Window:
 
     async def _fit(
         self,
-        plan: Sequence[Choice],
+        plan: Sequence[ModelChoice],
         request: InferRequest,
         said: Sequence[Message],
-        budget: Budget,
+        budget: TokenBudget,
         *,
         forced: bool,
     ) -> tuple[InferRequest, int]:
@@ -269,19 +271,21 @@ class Window:
     def _remembered(self) -> Remembered:
         return self._contexts.remembered(self._agent.id, self._turn.session)
 
-    def _ratio(self, plan: Sequence[Choice]) -> float:
-        return self._contexts.lessons.of(self._agent.id, str(plan[0])).ratio
+    def _ratio(self, plan: Sequence[ModelChoice]) -> float:
+        return self._contexts.token_ratios.of(self._agent.id, str(plan[0])).ratio
 
     async def _view(
-        self, plan: Sequence[Choice], budget: Budget, request: InferRequest, said: Sequence[Message]
-    ) -> View:
+        self, plan: Sequence[ModelChoice], budget: TokenBudget, request: InferRequest, said: Sequence[Message]
+    ) -> ContextView:
         said = self._shortener.shortened(said)
         turn = self._turn
         return await self._contexts.view(
             self._agent, self._user, turn.session, plan, budget, request, said, before=turn.turn
         )
 
-    async def _compact(self, plan: Sequence[Choice], budget: Budget, view: View, ratio: float, *, forced: bool) -> bool:
+    async def _compact(
+        self, plan: Sequence[ModelChoice], budget: TokenBudget, view: ContextView, ratio: float, *, forced: bool
+    ) -> bool:
         """Sum up the turns that are older than those to keep; whether that changed anything."""
         too_soon = not forced and self._contexts.clock.steady_s() < self._remembered.again_s
         if too_soon or self._compactions >= COMPACTIONS_MAX:
@@ -290,7 +294,7 @@ class Window:
         before, older = cut(view, min(int(budget.keep / ratio), room), self._turn.turn)
         if view.whole and older <= budget.summary // 2:
             return False  # it is not the conversation that takes the room
-        job = Job(
+        job = CompactionJob(
             agent=self._agent,
             turn=self._turn.turn,
             user=self._user,
@@ -315,7 +319,7 @@ class Window:
 
     # -- the last resort ---------------------------------------------------------------------------------------------
 
-    async def _trim(self, view: View, budget: Budget, ratio: float) -> None:
+    async def _trim(self, view: ContextView, budget: TokenBudget, ratio: float) -> None:
         """Make a view fit that no summary made fit, with some room to grow, so that the next call finds it the same."""
         aim = int(budget.compact_at / ratio)
         if view.said_tokens > aim // 2:
@@ -325,13 +329,13 @@ class Window:
         if view.total * ratio > budget.total:
             await self._shorten(view, aim, keep_last=False)
 
-    async def _shorten(self, view: View, aim: int, *, keep_last: bool) -> None:
+    async def _shorten(self, view: ContextView, aim: int, *, keep_last: bool) -> None:
         """Shorten the oldest results of this turn's tools; those of the last calls the model has not read yet."""
         over = view.total - aim
         view.said = await self._shortener.shorten(view.said, over, keep_last=keep_last, tools=view.request.tools)
         view.said_tokens = tokens.of_messages(view.said)
 
-    def _report(self, view: View, ratio: float) -> None:
+    def _report(self, view: ContextView, ratio: float) -> None:
         """Tell what is left out, once for each change."""
         first = view.turns[0].turn if view.turns else self._turn.turn
         told = (0 if view.whole else first - 1, self._shortener.count)
@@ -357,7 +361,7 @@ def _viewed(
     flat: tuple[Message, ...],
     *,
     whole: bool,
-) -> View:
+) -> ContextView:
     """Put a conversation together; `flat` are the messages of turns with files, and then what was said in this one."""
     at = 0
     shown_turns: list[PastTurn] = []
@@ -371,7 +375,7 @@ def _viewed(
         shown_turns.append(past)
         turn_tokens.append(size)
     tools_tokens = tokens.of_tools(request.tools)
-    return View(
+    return ContextView(
         request,
         summary,
         shown_turns,
@@ -385,7 +389,7 @@ def _viewed(
     )
 
 
-def cut(view: View, keep: int, now: int) -> tuple[int, int]:
+def cut(view: ContextView, keep: int, now: int) -> tuple[int, int]:
     """Return the first of the newest turns that have at most `keep` tokens (`now` if none), and what is older has."""
     kept = 0
     before = now

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command, Commands
-from daycare.agent.compaction import Job
-from daycare.agent.context import ALL, Contexts, View
+from daycare.agent.commands import Command, CommandAnswer, Commands
+from daycare.agent.compaction import CompactionJob
+from daycare.agent.context import ALL, Contexts, ContextView
 from daycare.agent.sections import Prompts
-from daycare.agent.tokens import Budget
+from daycare.agent.tokens import TokenBudget
 from daycare.base.limits import COMPACTIONS_MAX
-from daycare.inference.names import Choice
+from daycare.inference.names import ModelChoice
 from daycare.plugin import ToolSpec
 from daycare.store.records import Agent, InboxRow, User
 
@@ -33,7 +33,7 @@ class ContextCommands:
         what = "sum up the older part of this conversation [what to keep]"
         commands.add("compact", Command(what, self._compact, waits=True))
 
-    async def _show(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _show(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         _, plan, budget, view = await self._look(agent)
         ratio = self._ratio(agent, plan)
         summary = await self._contexts.store.summaries.latest(agent.id, agent.session)
@@ -54,18 +54,18 @@ class ContextCommands:
         micros = await self._contexts.store.summaries.spent(agent.id, agent.session, _PRICED_TURNS)
         if micros:
             lines.append(f"This conversation has cost ${micros / 1_000_000:.4f} so far.")
-        return Answer("\n".join(lines))
+        return CommandAnswer("\n".join(lines))
 
-    async def _compact(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _compact(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         user, plan, budget, view = await self._look(agent)
         ratio = self._ratio(agent, plan)
         if not view.turns:
-            return Answer("There is nothing to compact yet.")
+            return CommandAnswer("There is nothing to compact yet.")
         kept = view.turn_tokens[-_KEEP_TURNS:]
         while kept and sum(kept) * ratio > budget.keep:
             kept.pop(0)
         before = view.turns[-len(kept)].turn if kept else ALL
-        job = Job(
+        job = CompactionJob(
             agent=agent,
             turn=view.turns[-1].turn,  # the newest: a command is of no turn
             user=user,
@@ -83,17 +83,17 @@ class ContextCommands:
                 break
             turns += summary.turns
         if not turns:
-            return Answer("There is nothing to compact: a summary and the newest turns are all there is.")
+            return CommandAnswer("There is nothing to compact: a summary and the newest turns are all there is.")
         _, _, _, after = await self._look(agent)
-        return Answer(
+        return CommandAnswer(
             f"Compacted {_turns(turns)}: {round(view.total * ratio):,} tokens before, {round(after.total * ratio):,} "
             "now. Nothing is lost: the turns are kept, I read their summary."
         )
 
-    def _ratio(self, agent: Agent, plan: Sequence[Choice]) -> float:
-        return self._contexts.lessons.of(agent.id, str(plan[0])).ratio
+    def _ratio(self, agent: Agent, plan: Sequence[ModelChoice]) -> float:
+        return self._contexts.token_ratios.of(agent.id, str(plan[0])).ratio
 
-    async def _look(self, agent: Agent) -> tuple[User, Sequence[Choice], Budget, View]:
+    async def _look(self, agent: Agent) -> tuple[User, Sequence[ModelChoice], TokenBudget, ContextView]:
         """Return the conversation as the next prompt would begin."""
         store, pool = self._contexts.store, self._contexts.pool
         user = await store.people.get(agent.user) or User(id=agent.user, name=agent.user)

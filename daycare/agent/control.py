@@ -10,7 +10,7 @@ import trio
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.actors.router import Router
-from daycare.agent.commands import Answer, Commands
+from daycare.agent.commands import CommandAnswer, Commands
 from daycare.agent.endings import Endings
 from daycare.agent.kinds import route
 from daycare.base.causes import Ending
@@ -93,7 +93,7 @@ class Control:
             with suppress(NotFoundError):  # it has died meanwhile
                 await self.router.post(message)
 
-    async def _command(self, agent: Agent, lane: Activation, row: InboxRow) -> Answer:
+    async def _command(self, agent: Agent, lane: Activation, row: InboxRow) -> CommandAnswer:
         """Run a command; one that fails says so and is over, as it would stand before every later message.
 
         While the store is away it is run again, as after a crash, but not for long.
@@ -104,13 +104,13 @@ class Control:
                 return await self.commands.run(agent, lane, row)
             except StoreAwayError as away:
                 if trio.current_time() >= until:
-                    return Answer(str(away))
+                    return CommandAnswer(str(away))
                 await trio.sleep(STORE_RETRY_S)
             except DaycareError as error:
-                return Answer(str(error))
+                return CommandAnswer(str(error))
             except Exception as error:  # noqa: BLE001 - a plugin's command must not hold up the lane
                 what = without_secrets(f"{type(error).__name__}: {error}")
-                return Answer(f"{row.envelope.text.split(maxsplit=1)[0]} failed: {what}")
+                return CommandAnswer(f"{row.envelope.text.split(maxsplit=1)[0]} failed: {what}")
 
     async def _die(self, agent: Agent, row: InboxRow) -> None:
         parent = await self.directory.get(agent.parent) if agent.parent else None

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
-from daycare.agent.kinds import is_background, is_heartbeat, is_lasting_agents, is_scheduled, is_task, route
+from daycare.agent.kinds import is_background, is_heartbeat, is_permanent_agents, is_scheduled, is_task, route
 from daycare.agent.notify import Notifier
 from daycare.agent.steps import Thought
 from daycare.base.causes import JobRun, TaskWork
 from daycare.base.cron import NOBODY, is_silence
 from daycare.base.limits import CRON_TOLD_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins
-from daycare.store.records import Agent, Delivery, InboxRow, Reply, Turn
+from daycare.store.records import Agent, ForwardedReply, InboxRow, Reply, Turn
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Deliveries:
 
     async def of(
         self, agent: Agent, turn: Turn, thought: Thought, origins: Origins
-    ) -> tuple[tuple[Delivery, ...], tuple[Envelope, ...]]:
+    ) -> tuple[tuple[ForwardedReply, ...], tuple[Envelope, ...]]:
         """Return what goes out in another agent's conversation, and the notes that tell those agents.
 
         `origins` says where the words of others came from that the turn had read.
@@ -36,12 +36,12 @@ class Deliveries:
             for row in thought.rows
             if is_scheduled(row)
             or is_heartbeat(row)
-            or is_lasting_agents(agent, row)
+            or is_permanent_agents(agent, row)
             or (is_task(row) and row.envelope.origin is Origin.PERSON)
         ]
         silent = any(map(is_background, rows))
         texts = [text for text in (thought.reply, *thought.warnings) if text and not (silent and is_silence(text))]
-        found: list[Delivery] = []
+        found: list[ForwardedReply] = []
         notes: list[Envelope] = []
         for row in rows if texts or thought.effects.files else ():
             way = await self._way(agent, row)
@@ -50,8 +50,8 @@ class Deliveries:
             to, connector, target = way
             replies = [Reply(connector=connector, target=target, text=text) for text in texts or [""]]
             replies[-1] = replace(replies[-1], files=thought.effects.files, choices=thought.effects.choices)
-            found += [Delivery(agent=to, reply=reply) for reply in replies]
-            if to.id != agent.id and is_background(row):  # what a lasting agent says stays its own
+            found += [ForwardedReply(agent=to, reply=reply) for reply in replies]
+            if to.id != agent.id and is_background(row):  # what a permanent agent says stays its own
                 notes.append(replace(_note(to, agent, turn, row, "\n\n".join(texts)), origins=origins))
         return tuple(found), tuple(notes)
 

@@ -12,8 +12,8 @@ import trio
 
 from daycare.agent.blocks import block
 from daycare.base import foreign
-from daycare.base.blame import blamed
 from daycare.base.clock import Clock
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.events import PluginFailed, PluginStarted
 from daycare.base.limits import (
@@ -61,7 +61,7 @@ class Strikes:
 
 
 @dataclass
-class Line:
+class HookLine:
     """One plugin's hooks and what waits for them."""
 
     plugin: Hooked
@@ -85,7 +85,7 @@ class Line:
 class Asked:
     """One plugin asked for its contribution to one turn."""
 
-    line: Line
+    line: HookLine
     texts: tuple[str, ...] = ()
     error: DaycareError | None = None
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
@@ -96,7 +96,7 @@ class Hooks:
     """The hooks of all plugins. Its methods never raise; until `run` runs they do nothing."""
 
     def __init__(self, hooked: Iterable[Hooked], bus: Bus, clock: Clock) -> None:
-        self._lines = [Line(plugin) for plugin in hooked if plugin.hooks != HookSet()]
+        self._lines = [HookLine(plugin) for plugin in hooked if plugin.hooks != HookSet()]
         self._bus = bus
         self._clock = clock
         self._tasks: trio.Nursery | None = None
@@ -122,7 +122,7 @@ class Hooks:
             line.plugin = plugin
             line.strikes.clear()
         elif plugin.hooks != HookSet():
-            self._lines.append(line := Line(plugin))
+            self._lines.append(line := HookLine(plugin))
             if self._tasks is not None:
                 self._tasks.start_soon(self._work, line)
 
@@ -232,7 +232,7 @@ class Hooks:
                 line.queue.append((hook, event))
                 line.news.set()
 
-    async def _work(self, line: Line) -> None:
+    async def _work(self, line: HookLine) -> None:
         while True:
             line.busy = False
             if not line.queue:
@@ -245,11 +245,11 @@ class Hooks:
             if line.willing(hook):
                 self._judge(line, hook, await self._call(line, hook, event))
 
-    async def _call(self, line: Line, hook: str, event: Any) -> DaycareError | None:
+    async def _call(self, line: HookLine, hook: str, event: Any) -> DaycareError | None:
         call = line.hook(hook)
         assert call is not None
         try:
-            with trio.move_on_after(HOOK_DEADLINE_S) as deadline, blamed("HOOK_FAILED", _doing(hook, line)):
+            with trio.move_on_after(HOOK_DEADLINE_S) as deadline, error_boundary("HOOK_FAILED", _doing(hook, line)):
                 await call(line.plugin.context, event)
         except DaycareError as error:
             return error
@@ -259,7 +259,7 @@ class Hooks:
         call = asked.line.hook(BEFORE)
         assert call is not None
         try:
-            with asked.scope, blamed("HOOK_FAILED", _doing(BEFORE, asked.line)):
+            with asked.scope, error_boundary("HOOK_FAILED", _doing(BEFORE, asked.line)):
                 asked.texts = _bounded(await call(asked.line.plugin.context, event))
             if not asked.scope.cancelled_caught:
                 asked.done.set()
@@ -267,7 +267,7 @@ class Hooks:
             asked.error = error
             asked.done.set()
 
-    def _judge(self, line: Line, hook: str, error: DaycareError | None) -> None:
+    def _judge(self, line: HookLine, hook: str, error: DaycareError | None) -> None:
         strikes = line.strikes.setdefault(hook, Strikes())
         name, now_ms = line.plugin.name, self._clock.now_ms()
         if error is None:
@@ -291,11 +291,11 @@ class Hooks:
 _NONE: Final = Strikes()
 
 
-def _doing(hook: str, line: Line) -> str:
+def _doing(hook: str, line: HookLine) -> str:
     return f"calling {hook} of the plugin {line.plugin.name}"
 
 
-def _late(hook: str, line: Line, deadline_s: float) -> DaycareError:
+def _late(hook: str, line: HookLine, deadline_s: float) -> DaycareError:
     return UnavailableError("HOOK_LATE", f"{_doing(hook, line)}: it was not done after {deadline_s:g} s")
 
 
@@ -325,7 +325,7 @@ def _bounded(texts: object) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _data(line: Line, text: str) -> Message:
+def _data(line: HookLine, text: str) -> Message:
     """Return a contribution as a message in which no line can be taken for a person's or the daemon's."""
     name = line.plugin.name
     quoted = "\n".join(f"> {row}" for row in text.splitlines())

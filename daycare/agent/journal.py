@@ -20,7 +20,7 @@ from daycare.store.sqlite.store import Store
 
 
 @dataclass(frozen=True)
-class Journal:
+class TurnJournal:
     """Begins turns; how they end is in `agent/endings.py`."""
 
     store: Store

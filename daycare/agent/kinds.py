@@ -153,8 +153,8 @@ def is_heartbeat(row: InboxRow) -> bool:
     return isinstance(row.envelope.cause, Beat)
 
 
-def is_lasting_agents(agent: Agent, row: InboxRow) -> bool:
-    """Return whether a row is a reminder of a lasting agent, so that its person is to hear what comes of it."""
+def is_permanent_agents(agent: Agent, row: InboxRow) -> bool:
+    """Return whether a row is a reminder of a permanent agent, so that its person is to hear what comes of it."""
     return agent.kind in (Kind.AGENT, Kind.APP) and row.envelope.origin is Origin.TIMER
 
 

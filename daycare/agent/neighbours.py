@@ -8,7 +8,7 @@ import msgspec
 
 from daycare.actors.directory import Directory
 from daycare.actors.helpers import Helpers
-from daycare.actors.permits import Permits
+from daycare.actors.permission_checks import PermissionChecks
 from daycare.actors.router import Router
 from daycare.agent.blocks import block
 from daycare.base.errors import ForbiddenError
@@ -47,7 +47,7 @@ class Neighbours:
     store: Store
     directory: Directory
     router: Router
-    permits: Permits
+    permissions: PermissionChecks
     helpers: Helpers
 
     def tools(self) -> list[StructTool[EndAgent] | StructTool[ReadHistory]]:
@@ -76,7 +76,7 @@ class Neighbours:
         return f"{agent.path} is told to end"
 
     async def _read(self, context: ToolContext, it: ReadHistory) -> Sourced:
-        await self.permits.check(context.path, READ_HISTORY, it.agent)
+        await self.permissions.check(context.path, READ_HISTORY, it.agent)
         agent = await self.directory.at(it.agent)
         said = await self.store.turns.history(agent.id, agent.session, it.messages)
         zone = ZoneInfo(context.zone)

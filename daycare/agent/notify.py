@@ -16,7 +16,7 @@ from daycare.base.events import Notice
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import NOTICES_MAX_HELD, NOTIFY_DIGEST_S, NOTIFY_LOOK_S
 from daycare.base.messages import Choice, Origin
-from daycare.base.path import FOREGROUND, Fetch, Kind
+from daycare.base.path import FOREGROUND, FetchPolicy, Kind
 from daycare.base.times import local_time
 from daycare.observe.bus import Bus
 from daycare.settings import Live
@@ -113,7 +113,7 @@ class Notifier:
 
     async def _reachable(self, user: str, preferred: Agent | None, without: str) -> Way | None:
         found = [preferred] if preferred and preferred.user == user and preferred.kind in FOREGROUND else []
-        found += await self._directory.fetch(Fetch.MOST_RECENT_FOREGROUND, user)
+        found += await self._directory.fetch(FetchPolicy.MOST_RECENT_FOREGROUND, user)
         found += await self._store.agents.find(user=user, kinds=FOREGROUND)
         for agent in found:
             connector = await self._connector_of(agent)

@@ -58,7 +58,7 @@ class Passage(msgspec.Struct, frozen=True):
     layer: str = ""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class PromptEntry(msgspec.Struct, frozen=True):
     """A line of a list: another agent's path, or a skill's name, and what it is for."""
 
     name: str
@@ -85,8 +85,8 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     soul: Passage = NOTHING
     style: Passage = NOTHING
     user: Passage = NOTHING
-    others: tuple[Entry, ...] = ()
-    skills: tuple[Entry, ...] = ()
+    others: tuple[PromptEntry, ...] = ()
+    skills: tuple[PromptEntry, ...] = ()
     memory: Passage = NOTHING
     daily: tuple[tuple[str, Passage], ...] = ()
     recalled: tuple[tuple[str, str], ...] = ()
@@ -195,7 +195,7 @@ class _Room:
         self._left -= tokens.of_text(text)
         return text
 
-    def list(self, entries: Sequence[Entry], at_most: int, tool: str) -> str:
+    def list(self, entries: Sequence[PromptEntry], at_most: int, tool: str) -> str:
         """Return as many lines of a list as may stand."""
         lines = []
         for each in entries:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from daycare.actors.permits import Permits
+from daycare.actors.permission_checks import PermissionChecks
 from daycare.agent.hooks import Hooks
 from daycare.agent.kinds import messages_of
-from daycare.agent.recollection import NOTHING, Recalls, Recollection
+from daycare.agent.recall import NOTHING, Recalls, Recollection
 from daycare.agent.sections import Prompts
 from daycare.agent.steps import Prompting
 from daycare.base.permission import READ_MEMORY, Decision
@@ -20,7 +20,7 @@ from daycare.store.records import Agent, InboxRow, Turn, User
 class Prompter:
     """Makes prompts."""
 
-    permits: Permits
+    permissions: PermissionChecks
     recaller: Recalls
     prompts: Prompts
     hooks: Hooks
@@ -30,7 +30,7 @@ class Prompter:
         told = await self.hooks.before(agent, turn, messages_of(rows))
 
         async def prompting(rows: Sequence[InboxRow]) -> tuple[InferRequest, Recollection]:
-            may = (await self.permits.may(agent.path, READ_MEMORY, agent.path)).decision is Decision.ALLOW
+            may = (await self.permissions.may(agent.path, READ_MEMORY, agent.path)).decision is Decision.ALLOW
             recalled = await self.recaller.of(agent, user, turn, rows) if may else NOTHING
             prompt = await self.prompts.of(agent, user, turn.session, recalled.blocks, recalled.excerpts)
             return replace(prompt, messages=told), recalled

@@ -14,7 +14,7 @@ from daycare.base.messages import Origin, ToolCall
 from daycare.base.path import Kind
 from daycare.base.times import local_time
 from daycare.rules.document_paths import DAILY
-from daycare.rules.taint import Source, Sources, sources_of
+from daycare.rules.taint import Sources, TaintSource, sources_of
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_approvals import ApprovalState, CallAction
 from daycare.store.records_documents import DocumentVersion
@@ -23,7 +23,7 @@ from daycare.store.sqlite.store import Store
 OTHERS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # words of others, in what is remembered
 
 
-class Versions(Protocol):
+class VersionSource(Protocol):
     """The versions of documents, as an agent sees them."""
 
     async def history(self, agent: Agent, path: str, *, limit: int) -> Sequence[DocumentVersion]:
@@ -41,7 +41,7 @@ class Provenance:
     def __init__(
         self,
         store: Store,
-        documents: Versions,
+        documents: VersionSource,
         clock: Clock,
         *,
         trusted: Collection[str],
@@ -56,7 +56,7 @@ class Provenance:
 
     def listen(self, outside: Sequence[str]) -> None:
         """Know which plugins put words into prompts."""
-        self._hooks = Sources(tuple(Source(f"words of the plugin {name}", Origin.FILE) for name in outside))
+        self._hooks = Sources(tuple(TaintSource(f"words of the plugin {name}", Origin.FILE) for name in outside))
 
     def of_turn(self, rows: Sequence[InboxRow], steps: Sequence[Step]) -> Sources:
         """Return what the turn itself has read so far."""
@@ -85,7 +85,7 @@ class Provenance:
         _, rows, steps = await self._store.turns.load(turn.turn)
         read = self.of_turn(rows, steps) + await self.before(agent, user, turn, steps)
         if agent.kind == Kind.APP and agent.config.behaviour:
-            read += Sources((Source(f"words of the program {agent.config.behaviour}", Origin.FILE),))
+            read += Sources((TaintSource(f"words of the program {agent.config.behaviour}", Origin.FILE),))
         return (read + _recalled(recalled)).others
 
     async def before(self, agent: Agent, user: User, turn: Turn, steps: Sequence[Step]) -> Sources:
@@ -94,18 +94,18 @@ class Provenance:
         own = look([step.message for step in steps if step.message is not None], self._trusted)
         read = list(past.sources)
         if past.messages >= SESSION_LOOKED_AT_MAX and not past.told:  # else its own words carry what came before them
-            read.append(Source("a long conversation", Origin.AGENT))
+            read.append(TaintSource("a long conversation", Origin.AGENT))
         since = past.at_ms if past.messages else turn.started_at
         today = local_time(self._clock.now_ms(), ZoneInfo(user.zone))
         days = [f"{DAILY}{today - timedelta(days=back):%Y-%m-%d}.md" for back in (0, 1)]
         for path in dict.fromkeys((*days, *own.paths, *past.paths)):
             read += await self._doubtful(agent, path, since)
         looked_up = dict.fromkeys((*own.origins, *past.origins))
-        read += [Source("memories that were looked up", origin) for origin in looked_up if origin in OTHERS[:-1]]
+        read += [TaintSource("memories that were looked up", origin) for origin in looked_up if origin in OTHERS[:-1]]
         origins = [Origin(each) for step in steps if step.kind == "recall" for each in step.arguments["origins"]]
         return Sources(tuple(read)) + _recalled(origins)
 
-    async def _doubtful(self, agent: Agent, path: str, since: int) -> list[Source]:
+    async def _doubtful(self, agent: Agent, path: str, since: int) -> list[TaintSource]:
         """Return the versions of a document that nobody stands behind and that are not the person's own words.
 
         What a person had replaced by a text of their own, or deleted, before the conversation began stood in none of
@@ -115,20 +115,20 @@ class Provenance:
             versions = await self._documents.history(agent, path, limit=DOCUMENT_VERSIONS_MAX)
         except (NotFoundError, InvalidError):
             return []  # there is nothing
-        found: list[Source] = []
+        found: list[TaintSource] = []
         for version in versions:
             by = version.by
             if version.created_at <= since and (version.deleted or (by.by_person and by.origin is Origin.PERSON)):
                 return found
             if not by.approved and by.origin in OTHERS:
-                found.append(Source(f"{path}, version {version.version}", by.origin))
+                found.append(TaintSource(f"{path}, version {version.version}", by.origin))
         if len(versions) == DOCUMENT_VERSIONS_MAX:
-            found.append(Source(f"{path}, of which there are many versions", Origin.AGENT))
+            found.append(TaintSource(f"{path}, of which there are many versions", Origin.AGENT))
         return found
 
 
 async def approved_calls(store: Store, agent: Agent, rows: Sequence[InboxRow]) -> list[ToolCall]:
-    """Return the calls that a turn is there to make, as a person has approved them. Nobody else speaks as the desk."""
+    """Return the calls that a turn is there to make, as a person has approved them. No other sender counts."""
     calls = []
     for row in rows:
         if not isinstance(consent := row.envelope.cause, Approved):
@@ -144,4 +144,4 @@ async def approved_calls(store: Store, agent: Agent, rows: Sequence[InboxRow]) -
 def _recalled(origins: Collection[Origin]) -> Sources:
     """Return memories as sources. An agent's own are clean: those in which it passed others' words on are theirs."""
     found = dict.fromkeys(origin for origin in origins if origin in OTHERS[:-1])
-    return Sources(tuple(Source("recalled memories", origin) for origin in found))
+    return Sources(tuple(TaintSource("recalled memories", origin) for origin in found))

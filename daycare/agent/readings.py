@@ -11,7 +11,7 @@ import msgspec
 
 from daycare.base.limits import SESSION_LOOKED_AT_MAX
 from daycare.base.messages import Message, Origin, Told, ToolResult
-from daycare.rules.taint import Source, sources_in
+from daycare.rules.taint import TaintSource, sources_in
 from daycare.rules.told import told_by
 from daycare.store.records import Commit
 from daycare.store.sqlite.summaries import Summaries
@@ -30,7 +30,7 @@ class Looked(msgspec.Struct, frozen=True, gc=False):
     messages: int = 0
     at_ms: int = 0
     told: bool = False
-    sources: tuple[Source, ...] = ()
+    sources: tuple[TaintSource, ...] = ()
     paths: tuple[str, ...] = ()
     origins: tuple[Origin, ...] = ()
 

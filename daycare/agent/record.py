@@ -9,7 +9,7 @@ import msgspec
 from daycare.agent.blocks import one_line
 from daycare.agent.notify import Notifier
 from daycare.base.connector import UNREACHABLE
-from daycare.base.events import ConnectorHealth, DeadLettered, PartCrashed, ProviderAway, StrangerKnocked
+from daycare.base.events import ConnectorHealth, DeadLettered, PairingRequested, PartCrashed, ProviderAway
 from daycare.base.messages import Choice
 from daycare.observe.bus import Bus, Gap
 from daycare.store.retry import with_retry
@@ -58,7 +58,7 @@ _NAME_MAX_CHARS: Final = 40
 
 
 @dataclass
-class Record:
+class EventRecord:
     """Keeps it, from the first event of the bus on; one that cannot be kept is left out when it is run again."""
 
     _store: Store
@@ -79,8 +79,8 @@ class Record:
                 await with_retry(lambda row=row: self._store.ledger.record([row]))  # type: ignore[misc]
                 if isinstance(event, DeadLettered) and event.user:
                     await self._tell_of_letter(event)
-                if isinstance(event, StrangerKnocked):
-                    await self._tell_of_knock(event)
+                if isinstance(event, PairingRequested):
+                    await self._tell_of_pairing_request(event)
                 if isinstance(event, ProviderAway):
                     await self._tell_of_provider(event)
                 if isinstance(event, PartCrashed) and event.alert:
@@ -115,7 +115,7 @@ class Record:
             without=without,
         )
 
-    async def _tell_of_knock(self, event: StrangerKnocked) -> None:
+    async def _tell_of_pairing_request(self, event: PairingRequested) -> None:
         """The name and the address are a stranger's words: shown as code, they can format or link nothing."""
         name, key = (one_line(words, _NAME_MAX_CHARS).replace("`", "'") for words in (event.name, event.key))
         who = f"Somebody (`{key}`)" if not name else f"Somebody who calls themselves `{name}` (`{key}`)"

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from daycare.agent import tokens
 from daycare.agent.blocks import mark_of, one_line
 from daycare.agent.personality import Personalities
-from daycare.agent.prompt import NOTHING, ROOM, Entry, Passage, Persona, Sections, assemble, is_helper
+from daycare.agent.prompt import NOTHING, ROOM, Passage, Persona, PromptEntry, Sections, assemble, is_helper
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, InvalidError, UnavailableError
@@ -26,10 +26,10 @@ from daycare.base.limits import (
     PROMPT_USERS_MAX,
     PROMPTS_KEPT_MAX,
 )
+from daycare.base.memory_settings import DocumentsSection
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.base.permission import own_flaws
-from daycare.base.recollection import DocumentsSection
 from daycare.base.scope import is_apart, scope_of
 from daycare.base.times import local_time
 from daycare.plugin import InferRequest
@@ -38,7 +38,7 @@ from daycare.rules.document_paths import DAILY, IDENTITY, MEMORY, SOUL, STYLE, U
 from daycare.settings import Live
 from daycare.store.records import Agent, AgentConfig, Commit, User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.sqlite.documents import Documents
+from daycare.store.sqlite.documents import DocumentStore
 from daycare.store.sqlite.store import Store
 
 Excerpts = tuple[tuple[str, str], ...]  # (document, its passages that fit) of those that do not stand whole
@@ -46,13 +46,13 @@ Excerpts = tuple[tuple[str, str], ...]  # (document, its passages that fit) of t
 _LASTING: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.CRON, Kind.APP)  # helpers and tasks come and go
 
 
-class Shelf(Protocol):
+class DocumentSource(Protocol):
     """The documents as prompts read them: each by the name that an agent knows it under."""
 
     async def passage(self, agent: Agent, name: str) -> Passage | None:
         """Return a document as this agent sees it, None if there is none, `NOTHING` if it was deleted."""
 
-    async def skills(self, agent: Agent) -> Sequence[Entry]:
+    async def skills(self, agent: Agent) -> Sequence[PromptEntry]:
         """Return the names of this agent's skills with their first lines, in order of name."""
         ...
 
@@ -62,7 +62,7 @@ class Shelf(Protocol):
 
 
 async def load_sections(
-    shelf: Shelf,
+    source: DocumentSource,
     agent: Agent,
     user: User,
     *,
@@ -89,7 +89,7 @@ async def load_sections(
     passages = parts.pop(MEMORY, "")
 
     async def read(name: str, otherwise: Passage = NOTHING) -> Passage:
-        found = await shelf.passage(agent, name)
+        found = await source.passage(agent, name)
         found = otherwise if found is None else found
         return replace(found, text=parts[name]) if name in parts else found
 
@@ -107,7 +107,7 @@ async def load_sections(
         style=await read(STYLE),
         user=await read(USER, Passage(known_of(user), "settings")),
         others=_others(agent, others),
-        skills=tuple(await shelf.skills(agent)),
+        skills=tuple(await source.skills(agent)),
         memory=await memory(),
         daily=tuple([(day, await read(f"{DAILY}{day}.md")) for day in days]),
         recalled=(*((("chunk", passages),) if passages else ()), *recalled),
@@ -135,7 +135,7 @@ def known_of(user: User) -> str:
     return f"The user's name is {one_line(user.name, NAME_MAX_CHARS)}.\nThe user's time zone is {user.zone}."
 
 
-async def introduce(documents: Documents, persona: Persona, user: User) -> None:
+async def introduce(documents: DocumentStore, persona: Persona, user: User) -> None:
     """Write IDENTITY.md, and the operator's USER.md, from the settings; what is there, or ever was, stays as it is."""
     by = Attribution(
         origin=Origin.PERSON,
@@ -163,10 +163,12 @@ def _talks_with(agent: Agent, user: User) -> User:
     return replace(user, id=scope, name=scope.rpartition("/")[2], kind="person", keys=())
 
 
-def _others(agent: Agent, agents: Sequence[Agent]) -> tuple[Entry, ...]:
+def _others(agent: Agent, agents: Sequence[Agent]) -> tuple[PromptEntry, ...]:
     known = sorted(each for each in ((each.path, each.config.description) for each in agents) if each[0] != agent.path)
-    entries = [Entry(path, about) for path, about in known[:PROMPT_OTHERS_MAX]]
-    return tuple(entries if len(known) <= PROMPT_OTHERS_MAX else [*entries, Entry("[more]", "list_agents shows all")])
+    entries = [PromptEntry(path, about) for path, about in known[:PROMPT_OTHERS_MAX]]
+    return tuple(
+        entries if len(known) <= PROMPT_OTHERS_MAX else [*entries, PromptEntry("[more]", "list_agents shows all")]
+    )
 
 
 class Prompts:
@@ -180,7 +182,7 @@ class Prompts:
     def __init__(
         self,
         store: Store,
-        shelf: Shelf,
+        source: DocumentSource,
         personalities: Personalities,
         live: Live,
         room_for: Callable[[Agent], Awaitable[int]],
@@ -189,7 +191,7 @@ class Prompts:
         manners: Callable[[str], str] = lambda connector: "",
     ) -> None:
         self._store = store
-        self._shelf = shelf
+        self._source = source
         self._personalities = personalities
         self._live = live
         self._room_for = room_for
@@ -210,7 +212,7 @@ class Prompts:
     ) -> InferRequest:
         """Return what all model calls of a turn in this session have in common; `recalled` are (tier, lines)."""
         user = _talks_with(agent, user)
-        changes, version = self._changes, await self._shelf.version()  # before anything is read that may change
+        changes, version = self._changes, await self._source.version()  # before anything is read that may change
         settings, now = self._live.now, local_time(self._clock.now_ms(), UTC)
         today = now.astimezone(ZoneInfo(user.zone)).date()
         personality = self._personalities.chosen(*filter(None, (agent.config.personality, settings.agent.personality)))
@@ -222,14 +224,14 @@ class Prompts:
             self._kept[agent.id] = kept
             return kept[1]
         sections = await load_sections(
-            self._shelf,
+            self._source,
             agent,
             user,
             mark=mark_of(self._secret, agent.id, session),
             today=today,
             persona=Persona(settings.agent.name, settings.agent.tone),
             personality=Passage(personality.render(), "settings"),
-            others=() if is_helper(agent) or is_apart(agent.path, agent.user) else await self._lasting(agent.user),
+            others=() if is_helper(agent) or is_apart(agent.path, agent.user) else await self._permanent(agent.user),
             recalled=recalled,
             excerpts=excerpts,
             documents=settings.memory.documents,
@@ -254,8 +256,8 @@ class Prompts:
         """Keep no prompt: something that stood in one was forgotten."""
         self._kept.clear()
 
-    async def _lasting(self, user: str) -> Sequence[Agent]:
-        """Return a user's lasting agents in order of path, two more than are shown: one is the reader itself."""
+    async def _permanent(self, user: str) -> Sequence[Agent]:
+        """Return a user's permanent agents in order of path, two more than are shown: one is the reader itself."""
         found = self._agents.get(user)
         if found is None:
             before = self._changes

@@ -7,7 +7,7 @@ from typing import TypeVar
 import trio
 from msgspec.structs import replace
 
-from daycare.agent.attachments import Files
+from daycare.agent.attachments import AttachedFiles
 from daycare.base.clock import Clock, TimeLimit
 from daycare.base.connector import Connector, Outgoing, bring, parts_of
 from daycare.base.errors import AwayError, BusyError, DaycareError, InvalidError, UnavailableError
@@ -28,7 +28,7 @@ class Sending:
 
     store: Store
     connectors: Mapping[str, Connector]
-    files: Files
+    files: AttachedFiles
     bus: Bus
     clock: Clock
     outage: TimeLimit

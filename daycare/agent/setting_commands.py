@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command, Commands, check_manager, who_asks
+from daycare.agent.commands import Command, CommandAnswer, Commands, check_manager, who_asks
 from daycare.agent.kinds import conversation
 from daycare.base.errors import ConflictError, DaycareError, InvalidError
 from daycare.base.path import Kind
@@ -35,22 +35,22 @@ class SettingCommands:
 
     # -- /model --------------------------------------------------------------------------------------------------------
 
-    async def _model(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _model(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         asker = await who_asks(self._store.people, row)
         may = asker is not None and asker.operator
         if not rest:
-            return Answer(await self._shown(agent, may=may))
+            return CommandAnswer(await self._shown(agent, may=may))
         if not may:
             names = [user.name for user in await self._store.people.operators()]
-            return Answer(f"Only {' or '.join(names) or 'an operator'} may choose the model.")
+            return CommandAnswer(f"Only {' or '.join(names) or 'an operator'} may choose the model.")
         wanted = rest.split(maxsplit=1)[0]
         if wanted == "default":
             agent = await self._set(agent, "")
-            return Answer(f"Back to the default. {await self._shown(agent, may=True)}")
+            return CommandAnswer(f"Back to the default. {await self._shown(agent, may=True)}")
         plan = await self._pool.plan(agent.role, wanted)  # refuses a provider that cannot be asked
         await self._check(str(plan[0]))
         await self._set(agent, str(plan[0]))
-        return Answer(f"From now on {plan[0]} answers here. /model default goes back.")
+        return CommandAnswer(f"From now on {plan[0]} answers here. /model default goes back.")
 
     async def _shown(self, agent: Agent, *, may: bool) -> str:
         try:
@@ -84,44 +84,48 @@ class SettingCommands:
 
     # -- /use ----------------------------------------------------------------------------------------------------------
 
-    async def _use(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _use(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         asker, user = await who_asks(self._store.people, row), await self._store.people.get(agent.user)
         if asker is None or user is None:
-            return Answer("I do not know who asks.")
+            return CommandAnswer("I do not know who asks.")
         here = await self._directory.find(str(conversation(user, row.envelope.sender.partition(":")[0])))
         names = [each.path.rpartition("/")[2] for each in await self._directory.all_of(user.id) if each.kind == "agent"]
         if here is None or here.kind != Kind.CONNECTOR:
-            return Answer("Nobody else can be chosen here.")
+            return CommandAnswer("Nobody else can be chosen here.")
         if not rest:
             others = f" /use NAME chooses one of: {', '.join(names)}." if names else ""
-            return Answer(f"{agent.path} answers here.{others or ' There is no other agent: daycare agents create.'}")
+            return CommandAnswer(
+                f"{agent.path} answers here.{others or ' There is no other agent: daycare agents create.'}"
+            )
         await check_manager(self._store.people, row, agent, "whose conversation it is can choose who answers")
         name = rest.split(maxsplit=1)[0]
         if name != "default" and name not in names:
             near = get_close_matches(name, names, n=1)
-            return Answer(f"There is no agent {name}. {f'Did you mean /use {near[0]}?' if near else '/use shows all.'}")
+            return CommandAnswer(
+                f"There is no agent {name}. {f'Did you mean /use {near[0]}?' if near else '/use shows all.'}"
+            )
         chosen = "" if name == "default" else name
         now = await self._directory.get(here.id)
         await self._store.agents.configure(here.id, replace(now.config, answers=chosen))
-        return Answer(
+        return CommandAnswer(
             f"{f'/{user.id}/agent/{chosen}' if chosen else here.path} answers here from your next message on."
         )
 
     # -- /retry --------------------------------------------------------------------------------------------------------
 
-    async def _retry(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _retry(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         what, _, turn = rest.partition(" ")
         if what == "turn" and turn.isascii() and turn.isdecimal() and len(turn) <= _SEQ_MAX_DIGITS:
             count = await self._store.dead.replay_turn(agent.id, int(turn))
-            return Answer("I try it again." if count else "I have taken it up again already.")
+            return CommandAnswer("I try it again." if count else "I have taken it up again already.")
         number = rest.split(maxsplit=1)[0] if rest else ""
         if not (number.isascii() and number.isdecimal() and len(number) <= _SEQ_MAX_DIGITS):
-            return Answer("Which one? /retry NUMBER, as the message about it says.")
+            return CommandAnswer("Which one? /retry NUMBER, as the message about it says.")
         letter = await self._store.dead.get(int(number))
         if letter is None or letter.path != agent.path or letter.user != agent.user or letter.source != "inbox":
-            return Answer(f"I have given up no message with the number {number} here.")
+            return CommandAnswer(f"I have given up no message with the number {number} here.")
         try:
             await self._store.dead.replay(letter.no)
         except ConflictError:  # a second press of the button, or this command after a crash
-            return Answer("I have taken it up again already.")
-        return Answer("I try it again.")
+            return CommandAnswer("I have taken it up again already.")
+        return CommandAnswer("I try it again.")

@@ -10,7 +10,7 @@ import trio
 from daycare.actors.directory import Directory
 from daycare.actors.failures import Trouble
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command, Commands
+from daycare.agent.commands import Command, CommandAnswer, Commands
 from daycare.base.clock import Clock
 from daycare.base.durations import duration
 from daycare.base.errors import DaycareError
@@ -66,9 +66,9 @@ class StatusCommands:
 
     # -- /start --------------------------------------------------------------------------------------------------------
 
-    async def _start(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _start(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         user = await self._user(agent)
-        return Answer(
+        return CommandAnswer(
             f"Hello {user.name}, I am {agent.config.name or self._live.now.agent.name}.\n"
             "Ask me things, give me work, send me files: I read it in the order it comes and answer here.\n"
             "What you write is kept, also while I am busy or away for a while.\n"
@@ -77,7 +77,7 @@ class StatusCommands:
 
     # -- /status -------------------------------------------------------------------------------------------------------
 
-    async def _status(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _status(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         user = await self._user(agent)
         now = await self._now()
         agents = await self._directory.all_of(agent.user)
@@ -91,7 +91,7 @@ class StatusCommands:
             *_letters(await self._store.dead.find(path=agent.path, limit=_COUNTED_MAX)),
             *(_everything(now) if user.operator else ()),
         ]
-        return Answer("\n".join(line[:_LINE_MAX_CHARS] for line in lines))
+        return CommandAnswer("\n".join(line[:_LINE_MAX_CHARS] for line in lines))
 
     async def _waiting(self, agent: Agent) -> str:
         rows = await self._store.inbox.waiting(agent.id, limit=_COUNTED_MAX)
@@ -142,7 +142,7 @@ class StatusCommands:
 
     # -- /trace --------------------------------------------------------------------------------------------------------
 
-    async def _trace(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _trace(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         wanted = rest.split(maxsplit=1)[0] if rest else "last"
         if wanted == "last":
             trace = await self._apart(lambda: self._store.ledger.last(agent.id, row.envelope.sender))
@@ -152,12 +152,12 @@ class StatusCommands:
         own = [entry for entry in entries if entry.path.startswith(f"/{agent.user}/")]
         if not own:
             which = "last message" if wanted == "last" else f"message {wanted[:_LINE_MAX_CHARS]}"
-            return Answer(f"I know nothing of your {which}: there is none, or it was long ago.")
+            return CommandAnswer(f"I know nothing of your {which}: there is none, or it was long ago.")
         zone = ZoneInfo((await self._user(agent)).zone)
         left_out = len(own) - _LINES_MAX
         lines = [_entry(entry, agent, zone) for entry in own[-_LINES_MAX:]]
         more = [f"({left_out} earlier lines: daycare trace {trace})"] if left_out > 0 else []
-        return Answer("\n".join([f"Message {trace}:", *more, *lines]))
+        return CommandAnswer("\n".join([f"Message {trace}:", *more, *lines]))
 
     async def _trace_of(self, wanted: str) -> str:
         """Return the trace id that a number or an id means; a trace id, too, may happen to be all digits."""

@@ -18,14 +18,14 @@ from daycare.agent.budgets import payer_of
 from daycare.agent.context import Contexts, Window
 from daycare.agent.kinds import chains_of, is_background, messages_of
 from daycare.agent.provenance import approved_calls
-from daycare.agent.recollection import NOTHING, Recollection
+from daycare.agent.recall import NOTHING, Recollection
 from daycare.agent.tool_results import answer_to, answers_among, tool_message, uncertain, warning
 from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
 from daycare.base.limits import MODEL_STEPS_MAX, PROGRESS_MAX_CHARS, TOOL_CALLS_MAX
 from daycare.base.messages import Chains, Message, Origin, Text, Told, ToolCall, Usage
-from daycare.inference.pool import Answer, Choice, Failure, Pool
+from daycare.inference.pool import Failure, ModelAnswer, ModelChoice, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
@@ -76,7 +76,7 @@ class Course:
     said: list[Message]
     recalled: Recollection
     window: Window = field(init=False)
-    plan: Sequence[Choice] = ()
+    plan: Sequence[ModelChoice] = ()
     next_step: int = 0
     model_calls: int = 0
     open_calls: list[ToolCall] = field(default_factory=list)
@@ -220,7 +220,7 @@ class Thinker:
 
     # -- the model ---------------------------------------------------------------------------------------------------
 
-    async def _infer(self, course: Course) -> Answer:
+    async def _infer(self, course: Course) -> ModelAnswer:
         agent, turn = course.agent, course.turn
         # Made once: what is set anew meanwhile counts from the next turn on.
         plan = course.plan = course.plan or await self._pool.plan(agent.role, agent.config.model or None)
@@ -261,7 +261,7 @@ class Thinker:
         course.usage = course.usage + answer.completion.usage
         return answer
 
-    async def _journal_model(self, course: Course, answer: Answer) -> None:
+    async def _journal_model(self, course: Course, answer: ModelAnswer) -> None:
         await self._journal_calls(course, str(answer.choice), answer.completion.message)
 
     async def _journal_calls(self, course: Course, by: str, said: Message) -> None:

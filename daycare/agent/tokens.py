@@ -81,7 +81,7 @@ def _of_part(part: Part) -> int:
             return _FILE
 
 
-class Budget(msgspec.Struct, frozen=True):
+class TokenBudget(msgspec.Struct, frozen=True):
     """What of a model's context a prompt may take, in tokens: `total` is the window without `room` and `reserve`.
 
     `room` is kept for the answer, `reserve` for what the estimate is wrong by. Past `compact_at` older turns are
@@ -97,7 +97,7 @@ class Budget(msgspec.Struct, frozen=True):
     summary: int
 
 
-def budget_of(facts: ModelFacts, at_most: int | None = None) -> Budget:
+def budget_of(facts: ModelFacts, at_most: int | None = None) -> TokenBudget:
     """Return the budget of a model's calls; `at_most` bounds `total` further."""
     window = min(facts.context_tokens, CONTEXT_MAX_TOKENS)
     room = min(facts.output_tokens, CONTEXT_OUTPUT_TOKENS, window // 4)
@@ -105,7 +105,7 @@ def budget_of(facts: ModelFacts, at_most: int | None = None) -> Budget:
     total = window - room - reserve
     if at_most is not None:
         total = min(total, at_most)
-    return Budget(
+    return TokenBudget(
         window,
         room,
         reserve,
@@ -116,7 +116,7 @@ def budget_of(facts: ModelFacts, at_most: int | None = None) -> Budget:
     )
 
 
-class Learned(msgspec.Struct):
+class LearnedRatio(msgspec.Struct):
     """What calls of a model for an agent have taught: tokens counted for each estimated, and which total to try.
 
     `at_most` holds until `until_ms`, by the clock that nobody sets: a model's window, or the server behind it, may
@@ -132,15 +132,15 @@ class Learned(msgspec.Struct):
         return self.at_most if now_ms < self.until_ms else None
 
 
-class Lessons:
+class TokenRatios:
     """What is learned of each (agent, model), the latest used ones; lost with the daemon, and learned again."""
 
     def __init__(self) -> None:
-        self._known: Bounded[tuple[str, str], Learned] = Bounded(CONTEXT_KNOWN_MAX)
+        self._known: Bounded[tuple[str, str], LearnedRatio] = Bounded(CONTEXT_KNOWN_MAX)
 
-    def of(self, agent_id: str, model: str) -> Learned:
+    def of(self, agent_id: str, model: str) -> LearnedRatio:
         """Return what is known, to be read or taught."""
-        return self._known.touch((agent_id, model), Learned())
+        return self._known.touch((agent_id, model), LearnedRatio())
 
     def counted(self, agent_id: str, model: str, estimated: int, counted: int) -> None:
         """Learn from the provider's own count of a prompt that was estimated, uncorrected, at `estimated`."""

@@ -26,9 +26,9 @@ def build(services: Services) -> Starlette:
     app = Starlette(
         routes=[
             *routes_messages.Messages(services, closing).routes(),
-            *routes_files.Files(services).routes(),
-            *routes_agents.Agents(services).routes(),
-            *routes_dead.DeadLetters(services).routes(),
+            *routes_files.FileRoutes(services).routes(),
+            *routes_agents.AgentRoutes(services).routes(),
+            *routes_dead.DeadLetterRoutes(services).routes(),
             *(route for feature in services.features for route in feature.routes(closing)),
         ],
         middleware=[Middleware(BodyBound, uploads={path for feature in services.features for path in feature.uploads})],

@@ -56,7 +56,7 @@ _BY_STATUS: Final[Mapping[int, type[DaycareError]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StreamEvent:
     """One event of the stream. `name` is `open` right after connecting and `tick` for a sign of life."""
 
     name: str
@@ -222,9 +222,9 @@ class Client:
     ) -> Json:
         """Like `post`, but tries again under the same key while the daemon is away, for at most RECONNECT_S."""
         about: Json = {"path": path, "user": user, "files": files, "wait_s": wait_s, "everywhere": everywhere}
-        return self.patiently(lambda: self.post(text, key=key, **about))
+        return self.with_retry(lambda: self.post(text, key=key, **about))
 
-    def patiently(self, call: Callable[[], T]) -> T:
+    def with_retry(self, call: Callable[[], T]) -> T:
         """Make a call that may be repeated, again while the daemon is away, for at most RECONNECT_S."""
         give_up = time.monotonic() + RECONNECT_S
         while True:
@@ -273,14 +273,16 @@ class Client:
         numbers = sorted(seqs)
         return int(self.call("POST", "/v1/replies/ack", {"seqs": numbers})["acknowledged"]) if numbers else 0
 
-    def events(self, *, path: str | None = None, after: str | None = None, types: str | None = None) -> Iterator[Event]:
+    def events(
+        self, *, path: str | None = None, after: str | None = None, types: str | None = None
+    ) -> Iterator[StreamEvent]:
         """Yield live events until the daemon ends the stream; raises UnavailableError when it is lost."""
         import httpx
 
         timeout = httpx.Timeout(REQUEST_S, read=SILENCE_S)
         query = _present({"path": path, "after": after, "types": types})
         with self._streaming("GET", "/v1/events", params=query, timeout=timeout) as answer:
-            yield Event("open")
+            yield StreamEvent("open")
             yield from parse_events(answer.iter_bytes())
 
     def _ask(self, method: str, route: str, *, timeout: float = REQUEST_S, **options: Any) -> "httpx.Response":
@@ -325,16 +327,16 @@ class Client:
             ) from error
 
 
-def parse_events(chunks: Iterable[bytes]) -> Iterator[Event]:
+def parse_events(chunks: Iterable[bytes]) -> Iterator[StreamEvent]:
     """Turn the bytes of an event stream into events, and into a tick what ends none: a comment, or a part of one."""
     parser = SseParser()
     for chunk in chunks:
         with _readable():
             found = parser.feed(chunk)
         for event in found:
-            yield Event(event.name, _decode(event.data.encode()), event.id)
+            yield StreamEvent(event.name, _decode(event.data.encode()), event.id)
         if not found:
-            yield Event("tick")
+            yield StreamEvent("tick")
 
 
 def pause(seconds: float) -> None:

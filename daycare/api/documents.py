@@ -19,11 +19,11 @@ Limit = Annotated[int, msgspec.Meta(ge=1, le=API_PAGE_MAX_ROWS)]
 _encode = msgspec.json.Encoder().encode
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RequestDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of what a route takes, as body or as query."""
 
 
-class PathQuery(Document, frozen=True, kw_only=True):
+class PathQuery(RequestDocument, frozen=True, kw_only=True):
     """`?path=`, of the one agent that is meant."""
 
     path: str

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daycare.base.blame import origin_of
+from daycare.base.error_boundary import origin_of
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.observe.log import logger
 

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from daycare.api.documents import Document, Number, query
+from daycare.api.documents import Number, RequestDocument, query
 from daycare.api.wanted import while_wanted
 from daycare.base.errors import InvalidError
 from daycare.base.events import AnyEvent, Event
@@ -19,7 +19,7 @@ NAMES = frozenset(kind.__struct_config__.tag for kind in AnyEvent.__args__)
 _encode = msgspec.json.Encoder().encode
 
 
-class EventsQuery(Document, frozen=True, kw_only=True):
+class EventsQuery(RequestDocument, frozen=True, kw_only=True):
     """Which events, and from where on."""
 
     path: str | None = None

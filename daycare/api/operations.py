@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import FieldInfo
 
-from daycare.api.documents import Document, answer, body, query
+from daycare.api.documents import RequestDocument, answer, body, query
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 W = TypeVar("W", bound="Operation")
 
 
-class Call(NamedTuple):
+class ApiCall(NamedTuple):
     """An operation as one call of the API. `body` is None where it has none."""
 
     method: str
@@ -30,7 +30,7 @@ class Call(NamedTuple):
     body: Any
 
 
-class Operation(Document, frozen=True, kw_only=True, omit_defaults=True):
+class Operation(RequestDocument, frozen=True, kw_only=True, omit_defaults=True):
     """Base of them. The docstring of one says what it does, its fields what it takes.
 
     `ROUTE` is its method and path. What it takes stands in the query of a GET or DELETE, else in the body; `QUERY`
@@ -43,16 +43,16 @@ class Operation(Document, frozen=True, kw_only=True, omit_defaults=True):
     QUERY: ClassVar[tuple[str, ...]] = ()
     BODY: ClassVar[str] = ""
 
-    def call(self) -> Call:
+    def call(self) -> ApiCall:
         """Return how it is asked for over the API; what has its default is left out."""
         method, _, route = self.ROUTE.partition(" ")
         given: dict[str, Any] = msgspec.to_builtins(self)
         inner = _in_body(type(self))
         if not inner:
-            return Call(method, route, given, None)
+            return ApiCall(method, route, given, None)
         asked = {name: value for name, value in given.items() if name not in inner}
         told = given.get(self.BODY, {}) if self.BODY else {name: given[name] for name in inner if name in given}
-        return Call(method, route, asked, told)
+        return ApiCall(method, route, asked, told)
 
 
 def route(kind: type[W], do: Callable[[W], Awaitable[Any]]) -> "Route":

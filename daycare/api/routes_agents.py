@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.actors.directory import Directory
-from daycare.api.documents import Document, Limit, PathQuery, answer, body, query
+from daycare.api.documents import Limit, PathQuery, RequestDocument, answer, body, query
 from daycare.api.services import Services
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.ids import new_trace_id
@@ -21,7 +21,7 @@ from daycare.store.records import Agent, AgentConfig
 _SHOWN_ROWS = 20  # of each list that an agent's page shows
 
 
-class AgentsQuery(Document, frozen=True, kw_only=True):
+class AgentsQuery(RequestDocument, frozen=True, kw_only=True):
     """Which agents, in the order of their paths."""
 
     user: str | None = None
@@ -31,7 +31,7 @@ class AgentsQuery(Document, frozen=True, kw_only=True):
     limit: Limit = 100
 
 
-class NewAgentBody(Document, frozen=True, kw_only=True):
+class NewAgentBody(RequestDocument, frozen=True, kw_only=True):
     """An agent to create."""
 
     path: str
@@ -67,7 +67,7 @@ def agent_view(services: Services, agent: Agent) -> dict[str, Any]:
     return view
 
 
-class Agents:
+class AgentRoutes:
     """`/v1/agents` and `/v1/agent`."""
 
     def __init__(self, services: Services) -> None:

@@ -9,13 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.documents import Document, answer, body
+from daycare.api.documents import RequestDocument, answer, body
 from daycare.base.connector import Connector, Paired
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import PAIR_DEADLINE_S
 
 
-class PairRequest(Document, frozen=True, kw_only=True):
+class PairRequest(RequestDocument, frozen=True, kw_only=True):
     """With a number of a telephone the code is typed there; without one it is scanned."""
 
     phone: Annotated[str, msgspec.Meta(pattern=r"^(\+?[0-9]{6,20})?$")] = ""

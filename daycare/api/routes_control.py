@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.documents import Document, answer, body
+from daycare.api.documents import RequestDocument, answer, body
 from daycare.api.events import event_stream
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.observe.bus import Bus
@@ -19,14 +19,14 @@ from daycare.store.sqlite.store import Store
 _SEQ_MAX_DIGITS = 18  # more do not fit a row's number
 
 
-class Shutdown(Document, frozen=True, kw_only=True):
+class Shutdown(RequestDocument, frozen=True, kw_only=True):
     """How and why the daemon is to end."""
 
     restart: bool = False
     reason: Annotated[str, msgspec.Meta(max_length=200)] = ""
 
 
-class Control:
+class ControlRoutes:
     """`/v1/status`, `/v1/trace`, `/v1/events`, `/v1/shutdown`, `/v1/handover`, `/v1/config/reload`."""
 
     def __init__(

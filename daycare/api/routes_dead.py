@@ -7,14 +7,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.documents import Document, Limit, Number, answer, body, query, segment
+from daycare.api.documents import Limit, Number, RequestDocument, answer, body, query, segment
 from daycare.api.services import Services
 from daycare.base.errors import NotFoundError
 
 _CENTURY_S = 100 * 366 * 86_400
 
 
-class DeadQuery(Document, frozen=True, kw_only=True):
+class DeadQuery(RequestDocument, frozen=True, kw_only=True):
     """Which dead letters, newest first."""
 
     path: str | None = None
@@ -22,13 +22,13 @@ class DeadQuery(Document, frozen=True, kw_only=True):
     limit: Limit = 100
 
 
-class Prune(Document, frozen=True, kw_only=True):
+class Prune(RequestDocument, frozen=True, kw_only=True):
     """The age from which dead letters are deleted."""
 
     older_than_s: Annotated[float, msgspec.Meta(ge=0, le=_CENTURY_S)]
 
 
-class DeadLetters:
+class DeadLetterRoutes:
     """`/v1/dead`."""
 
     def __init__(self, services: Services) -> None:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.documents import Document, answer, query
+from daycare.api.documents import RequestDocument, answer, query
 from daycare.api.services import Services
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.ids import new_trace_id
@@ -18,7 +18,7 @@ from daycare.base.messages import Origin
 FILES = "/v1/files"
 
 
-class Upload(Document, frozen=True, kw_only=True):
+class UploadQuery(RequestDocument, frozen=True, kw_only=True):
     """A file of which the body is the bytes. `key` makes a repeat harmless; `user` is whose it is."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -27,13 +27,13 @@ class Upload(Document, frozen=True, kw_only=True):
     user: str | None = None
 
 
-class Whose(Document, frozen=True, kw_only=True):
+class FileOwner(RequestDocument, frozen=True, kw_only=True):
     """Whose file it is; the operator's by default."""
 
     user: str | None = None
 
 
-class Files:
+class FileRoutes:
     """`/v1/files`."""
 
     def __init__(self, services: Services) -> None:
@@ -46,7 +46,7 @@ class Files:
 
     async def upload(self, request: Request) -> Response:
         """Keep a file, so that messages can name it."""
-        wish = query(request, Upload)
+        wish = query(request, UploadQuery)
         user = self._services.owner if wish.user is None else wish.user
         if await self._store.people.get(user) is None:
             raise NotFoundError("USER_UNKNOWN", f"keeping {wish.name}: no user {user}", hint="daycare users list")
@@ -59,7 +59,7 @@ class Files:
 
     async def download(self, request: Request) -> Response:
         """Give a file's bytes; one that is still with its messenger is fetched."""
-        wish = query(request, Whose)
+        wish = query(request, FileOwner)
         user = self._services.owner if wish.user is None else wish.user
         text = request.path_params["id"]
         if not text.isdecimal() or len(text) > 18:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.documents import Document, Limit, Number, PathQuery, answer, body, query
+from daycare.api.documents import Limit, Number, PathQuery, RequestDocument, answer, body, query
 from daycare.api.errors import error_view
 from daycare.api.routes_agents import agent_at, agent_view
 from daycare.api.services import Services
@@ -27,7 +27,7 @@ from daycare.plugin import Inbound
 from daycare.store.records import OutboxRow, Receipt
 
 
-class Post(Document, frozen=True, kw_only=True):
+class PostBody(RequestDocument, frozen=True, kw_only=True):
     """A message. `user` is whose it is; without a path it goes to that user's `direct` agent, or to `all` of theirs."""
 
     text: str
@@ -46,7 +46,7 @@ class Page(PathQuery, frozen=True, kw_only=True):
     limit: Limit = 100
 
 
-class Shown(Document, frozen=True, kw_only=True):
+class ShownReplies(RequestDocument, frozen=True, kw_only=True):
     """Replies that a terminal has shown."""
 
     seqs: Annotated[list[Number], msgspec.Meta(max_length=OUTBOX_MAX_MESSAGES)]
@@ -72,7 +72,7 @@ class Messages:
 
     async def post(self, request: Request) -> Response:
         """Commit a message, or one to each agent of the user; with `wait_s`, wait for its answer."""
-        wish = await body(request, Post)
+        wish = await body(request, PostBody)
         if wish.all and (wish.path is not None or wish.wait_s is not None):
             raise InvalidError(
                 "BODY_INVALID", "posting to all agents: with neither path nor wait_s", hint="doc/extend/api.md"
@@ -159,7 +159,7 @@ class Messages:
 
     async def acknowledge(self, request: Request) -> Response:
         """Take the word of a terminal that it has shown these replies; replies of other connectors stay as they are."""
-        shown = dict.fromkeys((await body(request, Shown)).seqs)
+        shown = dict.fromkeys((await body(request, ShownReplies)).seqs)
         found = [await self._store.outbox.get(seq) for seq in shown]
         rows = [row for row in found if row is not None and row.connector == DIRECT and row.state in _UNREAD]
         acknowledged = await self._store.outbox.sent([row.seq for row in rows], "shown") if rows else 0

@@ -7,12 +7,12 @@ from typing import Any, Protocol
 from daycare.actors.directory import Directory
 from daycare.actors.router import Posted, Router
 from daycare.actors.supervisor import Supervisor
-from daycare.agent.attachments import Files
+from daycare.agent.attachments import AttachedFiles
 from daycare.agent.behaviours import Behaviours
 from daycare.base.clock import Clock
 from daycare.feature import Feature
 from daycare.observe.bus import Bus
-from daycare.observe.spans import Joined
+from daycare.observe.spans import JoinedTrace
 from daycare.plugin import Inbound
 from daycare.settings import Live
 from daycare.store.records import Agent, AgentConfig, Receipt
@@ -23,7 +23,7 @@ def _any_config(_: AgentConfig) -> None:
     """No check."""
 
 
-def _no_trace(_: Joined) -> None:
+def _no_trace(_: JoinedTrace) -> None:
     """Nobody traces."""
 
 
@@ -58,7 +58,7 @@ class Services:
     live: Live
     heartbeats: Hearts
     behaviours: Behaviours
-    files: Files
+    files: AttachedFiles
     features: Sequence[Feature] = ()
     check: Callable[[AgentConfig], None] = field(default=_any_config)
-    join: Callable[[Joined], None] = field(default=_no_trace)
+    join: Callable[[JoinedTrace], None] = field(default=_no_trace)

@@ -25,7 +25,7 @@ class Person(msgspec.Struct, frozen=True, omit_defaults=True, tag="person"):
     more: dict[str, str] = {}
 
 
-class Question(msgspec.Struct, frozen=True, omit_defaults=True, tag="question"):
+class AgentQuestion(msgspec.Struct, frozen=True, omit_defaults=True, tag="question"):
     """The agent with the id `asker` gets the answer as a result, once, for the call that waits under the key `wait`.
 
     After a session other than `session` has begun, it is an answer that nobody wants; None: it is wanted in any.
@@ -72,7 +72,7 @@ class TaskWork(msgspec.Struct, frozen=True, omit_defaults=True, tag="task"):
     deliver: str = ""
     connector: str = ""
     target: str | None = None
-    question: Question | None = None
+    question: AgentQuestion | None = None
     waits: bool = False
 
 
@@ -109,7 +109,7 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True, tag="ending"):
     untold: str = ""
 
 
-Cause = Person | Question | Answer | JobRun | TaskWork | Signalled | Beat | Handoff | Approved | Ending
+Cause = Person | AgentQuestion | Answer | JobRun | TaskWork | Signalled | Beat | Handoff | Approved | Ending
 
 NOBODY_IN_PARTICULAR: Final = Person()
 
@@ -149,13 +149,13 @@ def of_earlier(meta: dict[str, str], origin: str, kind: str, sender: str) -> Cau
                 meta.get("deliver", ""),
                 meta.get("connector", ""),
                 meta.get("target"),
-                Question(meta["wait"], meta["asker"], _session(meta)) if "wait" in meta else None,
+                AgentQuestion(meta["wait"], meta["asker"], _session(meta)) if "wait" in meta else None,
                 "waits" in meta,
             )
         case "notice" | "note", _ if ours and "signal" in meta:
             found = Signalled(meta["signal"], "told" in meta)
         case "text", "agent" if "wait" in meta:
-            found = Question(meta["wait"], meta["asker"], _session(meta))
+            found = AgentQuestion(meta["wait"], meta["asker"], _session(meta))
         case _, "person" | "group" | "forward" | "file":
             known = {name: meta[name] for name in Person.__struct_fields__[:-1] if name in meta}
             found = Person(**known, more={name: text for name, text in meta.items() if name not in known})

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from daycare.base.lines import Key
 from daycare.base.messages import Origin
+from daycare.base.toml_positions import Key
 
 
 class Consent(StrEnum):
@@ -35,7 +35,7 @@ _is_agents: Final = re.compile(r"(/[a-z0-9][a-z0-9_-]*)+").fullmatch
 _is_document: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*").fullmatch
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
     """`[approvals.NAME]`: what holds for a part; the first that fits counts.
 
     `agents` is an agent's path and all below it, `documents` a document or a folder, `origins` where one of the turn's
@@ -56,7 +56,7 @@ class ApprovalsSection(msgspec.Struct, frozen=True, kw_only=True):
     memory_append: Consent = Consent.ALWAYS
     memory_delete: Consent = Consent.ALWAYS
     memory_append_daily: Consent = Consent.AUTO
-    rules: Mapping[str, Rule] = {}
+    rules: Mapping[str, ApprovalRule] = {}
 
     def of(self, tool: str) -> Consent:
         """Return what a tool needs where no rule fits."""
@@ -96,7 +96,7 @@ def unfit(tool: str, policy: str) -> str:
     return "is never asked for, as it only reads; [tools] takes a tool away"
 
 
-def _rule_flaws(at: Key, rule: Rule) -> Iterator[tuple[Key, str]]:
+def _rule_flaws(at: Key, rule: ApprovalRule) -> Iterator[tuple[Key, str]]:
     for tool in rule.tools:
         if tool not in TOOLS:
             near = get_close_matches(tool, TOOLS, n=1, cutoff=0.6)

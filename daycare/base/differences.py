@@ -9,14 +9,14 @@ Mark = Literal[" ", "-", "+"]
 _NO_END: Final = "\n\\ No newline at end of file"
 
 
-class Line(NamedTuple):
+class DiffLine(NamedTuple):
     """A line of a difference: kept, removed or added."""
 
     mark: Mark
     text: str
 
 
-def compare(old: str, new: str) -> list[Line]:
+def compare(old: str, new: str) -> list[DiffLine]:
     """Return the lines of both texts in order, each marked; a last line that nothing ends says so.
 
     The same beginning and end are found first; of what is left the fewest edits are looked for, and past the bounds
@@ -30,7 +30,7 @@ def compare(old: str, new: str) -> list[Line]:
     return [*_all(" ", before[:start]), *between, *_all(" ", before[len(before) - end :])]
 
 
-def hunks(lines: Sequence[Line], context: int) -> list[tuple[int, int]]:
+def hunks(lines: Sequence[DiffLine], context: int) -> list[tuple[int, int]]:
     """Return where the changes are, from and to, each with so many kept lines around it."""
     found: list[tuple[int, int]] = []
     for number, line in enumerate(lines):
@@ -62,7 +62,7 @@ def unified(old: str | None, new: str | None, name: str, context: int = 3) -> st
     return "\n".join(result) + "\n"
 
 
-def _count(lines: Sequence[Line], but: Mark) -> int:
+def _count(lines: Sequence[DiffLine], but: Mark) -> int:
     return sum(line.mark != but for line in lines)
 
 
@@ -76,11 +76,11 @@ def _lines(text: str) -> list[str]:
     return [*lines, last + _NO_END] if last else lines
 
 
-def _all(mark: Mark, texts: Sequence[str]) -> list[Line]:
-    return [Line(mark, text) for text in texts]
+def _all(mark: Mark, texts: Sequence[str]) -> list[DiffLine]:
+    return [DiffLine(mark, text) for text in texts]
 
 
-def _between(a: list[str], b: list[str]) -> list[Line]:
+def _between(a: list[str], b: list[str]) -> list[DiffLine]:
     """Return the way from one to the other: greedy, as Myers describes it, furthest point by diagonal."""
     replaced = [*_all("-", a), *_all("+", b)]
     if not a or not b or len(a) + len(b) > DIFFERENCE_MAX_LINES:
@@ -100,9 +100,9 @@ def _between(a: list[str], b: list[str]) -> list[Line]:
     return replaced
 
 
-def _way(a: list[str], b: list[str], trail: list[dict[int, int]]) -> list[Line]:
+def _way(a: list[str], b: list[str], trail: list[dict[int, int]]) -> list[DiffLine]:
     """Walk back from the end of both to their beginning."""
-    way: list[Line] = []
+    way: list[DiffLine] = []
     x, y = len(a), len(b)
     for edits in range(len(trail) - 1, -1, -1):
         reach, k = trail[edits], x - y
@@ -112,8 +112,8 @@ def _way(a: list[str], b: list[str], trail: list[dict[int, int]]) -> list[Line]:
         to_y = to_x - from_k
         while x > max(to_x, 0) and y > max(to_y, 0):
             x, y = x - 1, y - 1
-            way.append(Line(" ", a[x]))
+            way.append(DiffLine(" ", a[x]))
         if edits:
-            way.append(Line("+", b[to_y]) if down else Line("-", a[to_x]))
+            way.append(DiffLine("+", b[to_y]) if down else DiffLine("-", a[to_x]))
             x, y = to_x, to_y
     return way[::-1]

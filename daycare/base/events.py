@@ -299,7 +299,7 @@ class ConnectorHealth(Event, frozen=True, kw_only=True, tag="connector.health"):
     alert: bool = False
 
 
-class StrangerKnocked(Event, frozen=True, kw_only=True, tag="stranger.knocked"):
+class PairingRequested(Event, frozen=True, kw_only=True, tag="stranger.knocked"):
     """Somebody whom nobody knows was shown a pairing code; `daycare pair list` shows who waits."""
 
     key: str
@@ -335,7 +335,7 @@ class PermissionRefused(Event, frozen=True, kw_only=True, tag="permission.refuse
     reason: str
 
 
-class StormStopped(Event, frozen=True, kw_only=True, tag="storm.stopped"):
+class LoopStopped(Event, frozen=True, kw_only=True, tag="storm.stopped"):
     """A chain of messages between agents was stopped; `path` is where it began, `hops` how many turns it went through.
 
     The message from `sender` to `to`, which is empty for a helper's task, was not sent.
@@ -406,11 +406,11 @@ AnyEvent = (
     | ReplySent
     | DeliveryFailed
     | ConnectorHealth
-    | StrangerKnocked
+    | PairingRequested
     | ApprovalRequested
     | ApprovalDecided
     | PermissionRefused
-    | StormStopped
+    | LoopStopped
     | CronDue
     | CronRan
     | CronMissed

@@ -1,7 +1,8 @@
 """Values of code that is not ours: made such that nothing can stumble over them, or refused with what is wrong.
 
 Whatever a plugin returns or hands in passes one of these functions first. Each raises `TypeError` or `ValueError` in
-words for the plugin's author; whoever calls foreign code turns that into an error that names the plugin (`blame`).
+words for the plugin's author; whoever calls foreign code has it turned into an error that names
+the plugin (`error_boundary`).
 """
 
 import math

@@ -85,10 +85,10 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.cause if isinstance(self.cause, causes.Person) else causes.NOBODY_IN_PARTICULAR
 
     @property
-    def question(self) -> causes.Question | None:
+    def question(self) -> causes.AgentQuestion | None:
         """Who gets an answer to it as a result, and None if nobody."""
         asked = self.cause.question if isinstance(self.cause, causes.TaskWork) else self.cause
-        return asked if isinstance(asked, causes.Question) else None
+        return asked if isinstance(asked, causes.AgentQuestion) else None
 
     @property
     def answers(self) -> causes.Answer | None:
@@ -98,7 +98,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def answer(
         self, text: str, status: Literal["ok", "error"], origins: Origins, told: "Told | None" = None
     ) -> "Envelope | None":
-        """Return what tells the asker the answer, or None if nobody asked for one with a `Question`."""
+        """Return what tells the asker the answer, or None if nobody asked for one with a `AgentQuestion`."""
         asked = self.question
         if self.origin is not Origin.AGENT or self.kind is not EnvelopeKind.TEXT or asked is None:
             return None

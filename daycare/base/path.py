@@ -49,7 +49,7 @@ class Role(StrEnum):
     TASK = "task"
 
 
-class Fetch(StrEnum):
+class FetchPolicy(StrEnum):
     """Which of a user's agents are meant when no path is given."""
 
     MOST_RECENT_FOREGROUND = "most_recent_foreground"
@@ -104,7 +104,7 @@ class Path:
 
     @classmethod
     def agent(cls, user: str, name: str) -> Self:
-        """`/<user>/agent/<name>`: a lasting agent of a user."""
+        """`/<user>/agent/<name>`: a permanent agent of a user."""
         return cls._root(Kind.AGENT, user, name)
 
     @classmethod
@@ -303,13 +303,13 @@ class Pattern:
         return _join((*self._base, self._stars) if self._stars else self._base)
 
 
-def fetch(strategy: Fetch, user: str, candidates: Sequence[tuple[Path, int]]) -> list[Path]:
+def fetch(strategy: FetchPolicy, user: str, candidates: Sequence[tuple[Path, int]]) -> list[Path]:
     """Choose among `(path, recency)`, greater recency being later; the most recent come first, ties in path order."""
     mine = [(path, recency) for path, recency in candidates if owner_of(path) == user]
-    if strategy is Fetch.MOST_RECENT_FOREGROUND:
+    if strategy is FetchPolicy.MOST_RECENT_FOREGROUND:
         mine = [(path, recency) for path, recency in mine if path.is_foreground]
     ranked = [path for path, _ in sorted(mine, key=lambda pair: (-pair[1], pair[0]))]
-    return ranked[:1] if strategy is Fetch.MOST_RECENT_FOREGROUND else ranked
+    return ranked[:1] if strategy is FetchPolicy.MOST_RECENT_FOREGROUND else ranked
 
 
 def owner_of(path: Path) -> str:

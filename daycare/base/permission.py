@@ -9,9 +9,9 @@ import msgspec
 
 from daycare.base.errors import InvalidError
 from daycare.base.limits import RULES_MAX
-from daycare.base.lines import Key
 from daycare.base.path import Pattern
 from daycare.base.scope import user_in
+from daycare.base.toml_positions import Key
 
 MESSAGE: Final = "message"  # write to it, or ask it
 SPAWN: Final = "spawn"  # make a helper below it

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from daycare.base.lines import Key, key_lines, line_of
+from daycare.base.toml_positions import Key, key_lines, line_of
 
 
 class Problem(msgspec.Struct, frozen=True):

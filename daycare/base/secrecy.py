@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from daycare.base.bounded import Bounded
 
 if TYPE_CHECKING:
-    from daycare.base.forms import Forms, Needle  # late, too: most commands know no secret
+    from daycare.base.secret_encodings import Needle, SecretEncodings  # late, too: most commands know no secret
 
 SECRET: Final = "[secret]"  # noqa: S105
 
@@ -39,7 +39,7 @@ _HEADER: Final = r"""((?:authorization|x-api-key|cookie)(?:\s*[:=]\s*|["']\s*[:,
 _HEADERS: Final = tuple((word, _HEADER) for word in ("authorization", "api-key", "cookie"))
 
 _known: "Bounded[str | bytes, frozenset[Needle]]" = Bounded(_SECRETS_MAX)
-_forms: "Forms | None" = None
+_forms: "SecretEncodings | None" = None
 _changes = 0
 _changing = threading.Lock()
 
@@ -49,7 +49,7 @@ def hide(secret: str | bytes) -> None:
     global _forms, _changes  # the log is the process's, and so is what it must not say
     if secret in _known:
         return
-    from daycare.base.forms import needles
+    from daycare.base.secret_encodings import needles
 
     with _changing:
         _known[secret] = needles(secret)
@@ -59,7 +59,7 @@ def hide(secret: str | bytes) -> None:
 
 def hide_key(text: str) -> None:
     """Hide a key that is written in base64, and the bytes it stands for."""
-    from daycare.base.forms import key_bytes
+    from daycare.base.secret_encodings import key_bytes
 
     hide(text)
     if raw := key_bytes(text):
@@ -98,14 +98,14 @@ def names_known(name: str) -> bool:
     return bool(_known) and bool(_ready().spans(name, short=False))
 
 
-def _ready() -> "Forms":
+def _ready() -> "SecretEncodings":
     global _forms
     forms = _forms
     if forms is None:
-        from daycare.base.forms import Forms
+        from daycare.base.secret_encodings import SecretEncodings
 
         with _changing:
-            forms = _forms = Forms(tuple(_known.values()))
+            forms = _forms = SecretEncodings(tuple(_known.values()))
     return forms
 
 

@@ -18,7 +18,7 @@ _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SKIPPED: Final = {b"", b"retry"}  # a comment is a line without a field's name
 
 
-class Event(NamedTuple):
+class SseEvent(NamedTuple):
     """One event; `name` and `id` are "" where the server gave none."""
 
     name: str
@@ -40,7 +40,7 @@ class SseParser:
         self._after_cr = False  # the last chunk ended in CR: an LF that follows belongs to it
         self._at_start = True
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[SseEvent]:
         """Return each event that `chunk` completes.
 
         Raises `ValueError` if an event outgrows the bound, is not UTF-8 or holds a line that is no field; the parser is
@@ -52,7 +52,7 @@ class SseParser:
             chunk = chunk.removeprefix(b"\n")
         self._after_cr = chunk.endswith(b"\r")
         *ended, rest = _LINE_END.split(chunk)
-        events: list[Event] = []
+        events: list[SseEvent] = []
         for end in ended:
             self._grow(end)
             line = b"".join(self._line)
@@ -82,8 +82,8 @@ class SseParser:
         elif field not in _SKIPPED:
             raise ValueError("a line is no field of an event")
 
-    def _dispatch(self) -> Event:
-        event = Event(self._name.decode(), b"\n".join(self._data).decode(), self._id.decode())
+    def _dispatch(self) -> SseEvent:
+        event = SseEvent(self._name.decode(), b"\n".join(self._data).decode(), self._id.decode())
         self._data.clear()
         self._data_bytes = 0
         self._name = self._id = b""

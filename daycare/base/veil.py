@@ -3,8 +3,8 @@
 from bisect import bisect_left
 from typing import Final, NamedTuple
 
-from daycare.base.forms import HEAD_CHARS, lowered
 from daycare.base.secrecy import known_needles, without_known
+from daycare.base.secret_encodings import HEAD_CHARS, lowered
 
 _ESCAPES: Final = "%\\&"
 _LAST: Final = "\U0010ffff"  # sorts behind every letter

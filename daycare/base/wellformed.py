@@ -15,7 +15,7 @@ def well_formed(text: str) -> str:
     return text
 
 
-class Joined:
+class JoinedText:
     """Text that comes in pieces, each of which may end within a character that takes two surrogates."""
 
     def __init__(self) -> None:

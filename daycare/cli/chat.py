@@ -88,7 +88,7 @@ class _Window:
     def __init__(self, home: Path, client: Client, path: str | None) -> None:
         from prompt_toolkit.output.defaults import create_output
 
-        from daycare.cli.chat_link import Follower
+        from daycare.cli.chat_link import EventFollower
         from daycare.cli.chat_screen import Screen
 
         self._client = client
@@ -101,7 +101,7 @@ class _Window:
             self._screen.hear(f"/{user}/direct")  # where notices and answers of scheduled jobs come, whoever answers
         # With /use another agent of the person may answer here: all of theirs are heard.
         watched = path or f"/{user}/**"
-        self._follower = Follower(home, client, self._screen, watched=watched, changed=self._redraw)
+        self._follower = EventFollower(home, client, self._screen, watched=watched, changed=self._redraw)
         self._session = self._prompt_session(home)
 
     def talk(self) -> None:

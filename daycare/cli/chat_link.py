@@ -16,7 +16,7 @@ ADOPT_S: Final = 5.0  # another daemon takes over in less; after that this windo
 RETRY_S: Final = 0.1  # first pause between two tries, doubled up to a second
 
 
-class Follower:
+class EventFollower:
     """Reads the events of `watched`, a path or `<path>/**`, in a thread, until `stop`; shows and confirms replies."""
 
     def __init__(

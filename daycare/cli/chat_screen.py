@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from daycare.api.client import Event, Json
+from daycare.api.client import Json, StreamEvent
 from daycare.base.times import when
 from daycare.cli.render import one_line, plain
 
@@ -74,7 +74,7 @@ class Screen:
             if seq not in self._answered:
                 self._pending.add(seq)
 
-    def show_event(self, event: Event) -> bool:
+    def show_event(self, event: StreamEvent) -> bool:
         """Show an event; return whether the stored replies should be looked at now."""
         data = event.data
         if event.name == "gap":

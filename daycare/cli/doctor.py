@@ -20,8 +20,8 @@ from daycare.cli.render import plain
 from daycare.store.home import Home
 
 if TYPE_CHECKING:
-    from daycare.ops.doctor.finding import Finding
-    from daycare.ops.doctor.scene import Scene
+    from daycare.ops.doctor.context import DoctorContext
+    from daycare.ops.doctor.finding import DoctorFinding
 
 _WIDTH_MIN: Final = 40
 
@@ -45,7 +45,7 @@ def doctor(
     Prints ok, warn or fail for each thing, with the command that mends it. Exits with 1 when something failed, and
     with 0 when there are only warnings.
     """
-    from daycare.ops.doctor.looks import chosen
+    from daycare.ops.doctor.checks import chosen
 
     wanted = chosen(only or ())
     for given, needed, option in (
@@ -55,9 +55,9 @@ def doctor(
         if given and not needed:
             raise InvalidError("OPTION_ALONE", f"looking: {option}", hint="daycare doctor --help")
     if not os.path.isdir(cli.home):  # noqa: PTH112 -- False also for one that may not be looked at
-        from daycare.ops.doctor.finding import Finding
+        from daycare.ops.doctor.finding import DoctorFinding
 
-        nothing = Finding("fail", "home", f"{cli.home} does not exist", "daycare init", look="home")
+        nothing = DoctorFinding("fail", "home", f"{cli.home} does not exist", "daycare init", look="home")
         _tell(cli, [nothing], {})
         raise typer.Exit(1)
     if bundle is not None:
@@ -65,23 +65,23 @@ def doctor(
 
         refuse_target(bundle)
     home = Home(cli.home)
-    scene, findings = _examined(home, wanted, offline=offline)
+    context, findings = _examined(home, wanted, offline=offline)
     more: Json = {}
     if fix:
-        scene, findings, more["fixes"] = _mended(scene, findings, dry_run=dry_run)
+        context, findings, more["fixes"] = _mended(context, findings, dry_run=dry_run)
     if bundle is not None:
         from daycare.ops.doctor.bundle import write_bundle
 
-        members = write_bundle(bundle, scene, findings, keep_names=names)
+        members = write_bundle(bundle, context, findings, keep_names=names)
         more["bundle"] = {"file": str(bundle), "files": [asdict(each) for each in members]}
     _tell(cli, findings, more)
     if any(each.level == "fail" for each in findings):
         raise typer.Exit(1)
 
 
-def _examined(home: Home, wanted: Sequence[str], *, offline: bool) -> "tuple[Scene, list[Finding]]":
-    from daycare.ops.doctor.looks import examine
-    from daycare.ops.doctor.scene import Scene
+def _examined(home: Home, wanted: Sequence[str], *, offline: bool) -> "tuple[DoctorContext, list[DoctorFinding]]":
+    from daycare.ops.doctor.checks import examine
+    from daycare.ops.doctor.context import DoctorContext
 
     shown = sys.stderr.isatty()
 
@@ -90,32 +90,32 @@ def _examined(home: Home, wanted: Sequence[str], *, offline: bool) -> "tuple[Sce
             print(f"\rlooking: {', '.join(waiting)}"[:100], end="\x1b[K", file=sys.stderr, flush=True)
 
     told(["the daemon"])
-    scene = Scene.of(home, time.time_ns() // 1_000_000, offline=offline)
+    context = DoctorContext.of(home, time.time_ns() // 1_000_000, offline=offline)
     try:
-        return scene, list(examine(scene, wanted, told))
+        return context, list(examine(context, wanted, told))
     finally:
         if shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def _mended(
-    scene: "Scene", findings: "list[Finding]", *, dry_run: bool
-) -> "tuple[Scene, list[Finding], list[dict[str, Any]]]":
+    context: "DoctorContext", findings: "list[DoctorFinding]", *, dry_run: bool
+) -> "tuple[DoctorContext, list[DoctorFinding], list[dict[str, Any]]]":
     """Mend, and look again at what was mended."""
-    from daycare.ops.doctor.looks import LOOKS, mend
+    from daycare.ops.doctor.checks import CHECKS, mend
 
-    done = list(mend(scene, findings, scene.now_ms, dry_run=dry_run))
+    done = list(mend(context, findings, context.now_ms, dry_run=dry_run))
     again = {each.look for each in done if each.done}
     if again:
-        scene, newer = _examined(scene.home, [name for name in LOOKS if name in again], offline=scene.offline)
-        order = list(LOOKS)
+        context, newer = _examined(context.home, [name for name in CHECKS if name in again], offline=context.offline)
+        order = list(CHECKS)
         findings = sorted(
             [*(each for each in findings if each.look not in again), *newer], key=lambda each: order.index(each.look)
         )
-    return scene, findings, [asdict(each) for each in done]
+    return context, findings, [asdict(each) for each in done]
 
 
-def _tell(cli: Cli, findings: "list[Finding]", more: Json) -> None:
+def _tell(cli: Cli, findings: "list[DoctorFinding]", more: Json) -> None:
     count = {level: sum(each.level == level for each in findings) for level in ("ok", "warn", "fail")}
     document = {
         "home": str(cli.home),
@@ -127,7 +127,7 @@ def _tell(cli: Cli, findings: "list[Finding]", more: Json) -> None:
     cli.out(document, lambda _: report(findings, more, count))
 
 
-def report(findings: "list[Finding]", more: Json, count: dict[str, int]) -> str:
+def report(findings: "list[DoctorFinding]", more: Json, count: dict[str, int]) -> str:
     """Return findings as lines for people, after what was mended."""
     lines = []
     for each in more.get("fixes", ()):

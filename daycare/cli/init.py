@@ -18,8 +18,8 @@ from daycare.cli.render import pairs, plain
 
 if TYPE_CHECKING:
     from daycare.base.setup import Verified
-    from daycare.ops.planning import Plan
-    from daycare.ops.wishes import Wishes
+    from daycare.ops.planning import SetupPlan
+    from daycare.ops.requests import SetupRequest
     from daycare.plugin import Plugin
 
 INTERRUPTED: Final = 130
@@ -168,18 +168,18 @@ class _Setup:
 
         present = planning.look(self._cli.home)
         plugins = plugins_of(present.config)
-        wishes = _wishes(given, file)
+        request = _request(given, file)
         name = login().capitalize()
         done: set[str] = set()
         secrets: dict[str, str] = {}
         if self._asks:
-            wishes, key, secrets, done = self._interview(present, plugins, wishes, key, name)
-        elif present.owner is None and wishes.user_name is None:
-            wishes = _changed(wishes, user_name=name)
-        made = planning.plan(present, wishes, plugins, secrets=secrets, model_key=key, file=file)
-        if wishes.test is not False:
+            request, key, secrets, done = self._interview(present, plugins, request, key, name)
+        elif present.owner is None and request.user_name is None:
+            request = _changed(request, user_name=name)
+        made = planning.plan(present, request, plugins, secrets=secrets, model_key=key, file=file)
+        if request.test is not False:
             self._try(made, done)
-        service = wishes.service if wishes.service in ("user", "system") else None
+        service = request.service if request.service in ("user", "system") else None
         facts = planned.facts(made, service, self._verified, self._tried) | {"dry_run": self._dry_run}
         if made.empty and service is None:
             self._cli.out(facts | {"written": False}, lambda _: "everything is so already: nothing to write")
@@ -209,18 +209,18 @@ class _Setup:
             open_chat(self._cli, None)
 
     def _interview(
-        self, present: Any, plugins: "Sequence[Plugin]", wishes: "Wishes", key: str | None, name: str
-    ) -> "tuple[Wishes, str | None, dict[str, str], set[str]]":
+        self, present: Any, plugins: "Sequence[Plugin]", request: "SetupRequest", key: str | None, name: str
+    ) -> "tuple[SetupRequest, str | None, dict[str, str], set[str]]":
         from daycare.cli.interview import Interview
 
         what = "Setting up" if present.owner is None else "Changing"
         print(f"{what} {self._cli.home}.\nEnter takes what stands in brackets; Ctrl-C leaves everything as it is.\n")
-        asked = Interview(present=present, plugins=plugins, wishes=wishes, model_key=key)
+        asked = Interview(present=present, plugins=plugins, request=request, model_key=key)
         asked.run(name)
         self._verified = asked.verified
-        return asked.wishes, asked.model_key, asked.secrets, asked.tried
+        return asked.request, asked.model_key, asked.secrets, asked.tried
 
-    def _try(self, made: "Plan", done: set[str]) -> None:
+    def _try(self, made: "SetupPlan", done: set[str]) -> None:
         """Try what was not tried yet. Raises what went wrong: nothing is written then."""
         from daycare.ops import planning, trials
 
@@ -232,7 +232,7 @@ class _Setup:
             if step.check is not None and plugin.name not in done:
                 self._verified[step.connector] = trials.try_connector(made, step)
 
-    def _pair(self, made: "Plan") -> None:
+    def _pair(self, made: "SetupPlan") -> None:
         """Let the owner's account in, where a messenger was connected whose strangers are shown codes."""
         from daycare.features.pairing.cli import approved
 
@@ -263,24 +263,24 @@ def _stopped(setup: _Setup) -> typer.Exit:
 # -- what was given ----------------------------------------------------------------------------------------------------
 
 
-def _wishes(given: Json, file: Path | None) -> "Wishes":
+def _request(given: Json, file: Path | None) -> "SetupRequest":
     """Return what the file and the options want; options come first."""
     import msgspec
 
-    from daycare.ops.wishes import Wishes, read
+    from daycare.ops.requests import SetupRequest, read
 
-    wanted = read(file) if file is not None else Wishes()
+    wanted = read(file) if file is not None else SetupRequest()
     try:
-        options = msgspec.convert(given, Wishes)
+        options = msgspec.convert(given, SetupRequest)
         return _changed(wanted, **{name: getattr(options, name) for name in given})
     except msgspec.ValidationError as error:
         raise InvalidError("SETUP_INVALID", f"setting up: {error}", hint="daycare init --help") from None
 
 
-def _changed(wishes: "Wishes", **more: Any) -> "Wishes":
+def _changed(request: "SetupRequest", **more: Any) -> "SetupRequest":
     from msgspec.structs import replace
 
-    return replace(wishes, **more)
+    return replace(request, **more)
 
 
 def _named(option: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:

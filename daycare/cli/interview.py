@@ -11,8 +11,8 @@ from daycare.cli.asking import say
 
 if TYPE_CHECKING:
     from daycare.base.setup import SetupStep, Verified
-    from daycare.ops.planning import Plan, Present
-    from daycare.ops.wishes import Wishes
+    from daycare.ops.planning import Present, SetupPlan
+    from daycare.ops.requests import SetupRequest
     from daycare.plugin import Plugin
 
 TITLES: Final = {"openai": "OpenAI", "anthropic": "Anthropic", "openrouter": "OpenRouter", "ollama": "Ollama"}
@@ -33,11 +33,11 @@ OWN_SERVER: Final = "server"  # what a server is called that nobody knows
 
 @dataclass
 class Interview:
-    """Asks for what `wishes` leaves open, and keeps the answers; `secrets` are those that were typed."""
+    """Asks for what `request` leaves open, and keeps the answers; `secrets` are those that were typed."""
 
     present: "Present"
     plugins: Sequence["Plugin"]
-    wishes: "Wishes"
+    request: "SetupRequest"
     model_key: str | None = None
     secrets: dict[str, str] = field(default_factory=dict)
     verified: dict[str, "Verified"] = field(default_factory=dict)
@@ -46,18 +46,18 @@ class Interview:
     def run(self, login: str) -> None:
         """Ask everything, in order."""
         self._names(login)
-        if self.wishes.model is None and self.wishes.model_url is None:
+        if self.request.model is None and self.request.model_url is None:
             self._model()
-        if self.wishes.embedder is None:
+        if self.request.embedder is None:
             self._embedder()
-        if self.wishes.connect or self.wishes.plugins:
+        if self.request.connect or self.request.plugins:
             self._named()
         else:
             self._connectors()
-        if self.wishes.service is None:
+        if self.request.service is None:
             self._service()
 
-    def plan(self, **more: Any) -> "Plan":
+    def plan(self, **more: Any) -> "SetupPlan":
         """Return what the answers come to."""
         from daycare.ops import planning
 
@@ -65,13 +65,13 @@ class Interview:
             self.present, self._with(**more), self.plugins, secrets=self.secrets, model_key=self.model_key
         )
 
-    def _with(self, **more: Any) -> "Wishes":
+    def _with(self, **more: Any) -> "SetupRequest":
         from msgspec.structs import replace
 
-        return replace(self.wishes, **more)
+        return replace(self.request, **more)
 
     def _take(self, **more: Any) -> None:
-        self.wishes = self._with(**more)
+        self.request = self._with(**more)
 
     # -- you and your agent --------------------------------------------------------------------------------------------
 
@@ -80,8 +80,8 @@ class Interview:
 
         from daycare.agent.personality import Personalities
         from daycare.ops.planning import plan
+        from daycare.ops.requests import SetupRequest
         from daycare.ops.setup import AGENT_NAME, PERSONALITY, TONE, check_zone, local_zone
-        from daycare.ops.wishes import Wishes
         from daycare.store.home import Home
 
         own, agent = self.present.owner, self.present.config.agent
@@ -89,7 +89,7 @@ class Interview:
         known = Personalities(Home(self.present.home).personalities)
 
         def fits(name: str) -> Callable[[str], object]:
-            return lambda answer: plan(self.present, replace(Wishes(), **{name: answer}), ())
+            return lambda answer: plan(self.present, replace(SetupRequest(), **{name: answer}), ())
 
         questions: tuple[tuple[str, str, str, Callable[[str], object]], ...] = (
             ("agent_name", "What is your agent called?", agent.name if was else AGENT_NAME, fits("agent_name")),
@@ -104,7 +104,7 @@ class Interview:
             ("zone", "Your time zone?", own.zone if own else local_zone(), check_zone),
         )
         for name, question, usual, check in questions:
-            if getattr(self.wishes, name) is None:
+            if getattr(self.request, name) is None:
                 self._take(**{name: asking.ask(question, usual, check)})
 
     # -- the model -----------------------------------------------------------------------------------------------------
@@ -139,8 +139,8 @@ class Interview:
         options.append((("offline", "offline"), "offline: a few rules and no model; needs neither key nor network"))
         return options
 
-    def _asked(self, provider: str, how: str) -> "Wishes | None":
-        """Return wishes with the model that was asked for, None when it stays as it is."""
+    def _asked(self, provider: str, how: str) -> "SetupRequest | None":
+        """Return the request with the model that was asked for, None when it stays as it is."""
         from daycare.ops.planning import RULES
 
         self.model_key = None
@@ -161,8 +161,8 @@ class Interview:
             provider = asking.ask("What is it to be called?", OWN_SERVER)
             typed = asking.secret("Its key, if it asks for one; else Enter", stored=True)
             self.model_key = typed or None
-        wishes = self._with(model=f"{provider}/-", model_url=url, model_key_env=variable)
-        offered = self._offered(provider, wishes)
+        request = self._with(model=f"{provider}/-", model_url=url, model_key_env=variable)
+        offered = self._offered(provider, request)
         usual = USUAL_MODELS.get(provider, "")
         if offered and usual not in offered:
             usual = offered[0]
@@ -185,41 +185,41 @@ class Interview:
             return f"{host if '://' in host else f'http://{host}'}/v1" if host else None
         return os.environ.get(USUAL_URLS.get(provider, ""), "") or None
 
-    def _offered(self, provider: str, wishes: "Wishes | None") -> list[str]:
+    def _offered(self, provider: str, request: "SetupRequest | None") -> list[str]:
         """Return the models that a server has, empty if it does not say."""
 
         from daycare.ops import bare
         from daycare.ops.probing import list_models
 
-        if wishes is None:
-            wishes = self._with(model=f"{provider}/-", model_url=self._url(provider))
+        if request is None:
+            request = self._with(model=f"{provider}/-", model_url=self._url(provider))
         try:
-            made = self._model_plan(wishes)
+            made = self._model_plan(request)
             key = made.secrets.get(self._key_name(provider))
             return bare.run(list_models, made.config, self.present.home, provider, key)
         except DaycareError:
             return []  # the call that follows tells why
 
-    def _model_plan(self, wishes: "Wishes") -> "Plan":
+    def _model_plan(self, request: "SetupRequest") -> "SetupPlan":
         """Return a plan of the model alone: the rest is perhaps not complete yet."""
         from daycare.ops import planning
-        from daycare.ops.wishes import Wishes
+        from daycare.ops.requests import SetupRequest
 
-        own = Wishes(model=wishes.model, model_url=wishes.model_url, model_key_env=wishes.model_key_env)
+        own = SetupRequest(model=request.model, model_url=request.model_url, model_key_env=request.model_key_env)
         return planning.plan(self.present, own, self.plugins, model_key=self.model_key)
 
-    def _try_model(self, wishes: "Wishes") -> bool:
+    def _try_model(self, request: "SetupRequest") -> bool:
         """Try the model, and take it if it answers or somebody wants it anyway; false: choose again."""
         from daycare.ops.trials import try_model
 
         while True:
             try:
-                made = self._model_plan(wishes)
+                made = self._model_plan(request)
             except DaycareError as error:
                 say(_line(error))
                 return False
             try:
-                if self.wishes.test is not False:
+                if self.request.test is not False:
                     print(f"  calling {made.model} once ...", flush=True)
                     try_model(made)
                     say("it answers")
@@ -229,7 +229,7 @@ class Interview:
                     continue
                 if then == "other":
                     return False
-            self.wishes = wishes
+            self.request = request
             self.tried.add("model")
             return True
 
@@ -237,11 +237,11 @@ class Interview:
 
     def _embedder(self) -> None:
         """Ask how memories are found. Enter sends nothing of what is said anywhere that it does not go already."""
-        from daycare.base.recollection import LOCAL_EMBEDDER, NO_EMBEDDER
+        from daycare.base.memory_settings import LOCAL_EMBEDDER, NO_EMBEDDER
         from daycare.ops.setup import usual_embedder
 
         now, local = self.present.config.memory.embedder, usual_embedder() == LOCAL_EMBEDDER
-        provider = (self.wishes.model or self.present.config.models.default).partition("/")[0]
+        provider = (self.request.model or self.present.config.models.default).partition("/")[0]
         options = [(LOCAL_EMBEDDER, "by words and by meaning, worked out here")] if local else []
         if model := USUAL_EMBEDDERS.get(provider):
             told = f"by words and by meaning, with {provider}/{model}: what is said is sent there, too"
@@ -282,7 +282,7 @@ class Interview:
         try:
             self.plan()
         except InvalidError:
-            for name in dict.fromkeys((*self.wishes.connect, *self.wishes.plugins)):
+            for name in dict.fromkeys((*self.request.connect, *self.request.plugins)):
                 self._connector(*step_of(self.plugins, name))
 
     def _state(self, plugin: "Plugin", step: "SetupStep") -> str:
@@ -297,34 +297,34 @@ class Interview:
         while True:
             settings, typed = self._answers(plugin, step)
             self.secrets = secrets | typed
-            wishes = {
-                "connect": tuple(dict.fromkeys((*self.wishes.connect, plugin.name))),
-                "plugins": self.wishes.plugins | {plugin.name: self.wishes.plugins.get(plugin.name, {}) | settings},
+            request = {
+                "connect": tuple(dict.fromkeys((*self.request.connect, plugin.name))),
+                "plugins": self.request.plugins | {plugin.name: self.request.plugins.get(plugin.name, {}) | settings},
             }
-            then = self._tried_connector(step, wishes)
+            then = self._tried_connector(step, request)
             if then == "on":
-                self._take(**wishes)
+                self._take(**request)
                 self.tried.add(plugin.name)
                 return
             self.secrets = secrets
             if then == "out":
                 self._take(
-                    connect=tuple(name for name in self.wishes.connect if name != plugin.name),
-                    plugins={name: own for name, own in self.wishes.plugins.items() if name != plugin.name},
+                    connect=tuple(name for name in self.request.connect if name != plugin.name),
+                    plugins={name: own for name, own in self.request.plugins.items() if name != plugin.name},
                 )
                 return
 
-    def _tried_connector(self, step: "SetupStep", wishes: dict[str, Any]) -> str:
+    def _tried_connector(self, step: "SetupStep", request: dict[str, Any]) -> str:
         """Try an account; return `on` if it is to be taken, `other` to type it again, `out` to leave it out."""
         from daycare.ops.trials import try_connector
 
         while True:
             try:
-                made = self.plan(**wishes)
+                made = self.plan(**request)
             except DaycareError as error:
                 say(_line(error))
                 return "out" if asking.yes("Leave it out?", usual=False) else "other"
-            if step.check is None or self.wishes.test is False:
+            if step.check is None or self.request.test is False:
                 return "on"
             try:
                 print("  asking for the account once ...", flush=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from daycare.api.client import RECONNECT_S, RETRY_S, Client, Event, Json, new_key, pause, segment
+from daycare.api.client import RECONNECT_S, RETRY_S, Client, Json, StreamEvent, new_key, pause, segment
 from daycare.base.errors import BusyError, InvalidError, StoppedError, UnavailableError
 from daycare.base.limits import ASK_DEADLINE_S
 from daycare.base.times import when
@@ -89,7 +89,7 @@ def send(
                 text, timeout_s=timeout, key=key, path=path, user=user, files=files, troubled=show_trouble
             )
             cli.out(answer, answer_text)
-            client.patiently(lambda: acknowledge(client, answer))  # another daemon may be taking over
+            client.with_retry(lambda: acknowledge(client, answer))  # another daemon may be taking over
             if answer["state"] == "stopped":
                 what = f"wait for the answer to message {answer['seq']}: its turn was stopped before it was done"
                 raise StoppedError("MESSAGE_STOPPED", what, hint=f"daycare trace {answer['seq']}")
@@ -220,7 +220,7 @@ def trace_table(document: Json) -> Any:
     return table((when(start)[:10], "after#", "what", "path", "detail"), rows)
 
 
-def event_line(event: Event) -> str:
+def event_line(event: StreamEvent) -> str:
     """Return one event on one line: time, name, path and its own fields."""
     known = ("event", "at_ms", "path", "user", "agent_id", "trace")
     fields = " ".join(f"{key}={one_line(value)}" for key, value in event.data.items() if key not in known)
@@ -228,7 +228,7 @@ def event_line(event: Event) -> str:
     return f"{at}  {plain(event.name):<18} {plain(event.data.get('path', '')):<20} {fields}".rstrip()
 
 
-def _show_event(cli: Cli, event: Event) -> None:
+def _show_event(cli: Cli, event: StreamEvent) -> None:
     if event.name in ("open", "tick"):
         return
     if cli.json:

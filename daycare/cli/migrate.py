@@ -67,7 +67,7 @@ def migrate_from(
 
     home = Home(cli.home)
     os.umask(0o077)
-    wish = running.Wish(
+    wish = running.ImportRequest(
         product=product,
         path=path,
         user=user,

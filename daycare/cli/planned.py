@@ -14,13 +14,13 @@ from daycare.store.home import Home
 
 if TYPE_CHECKING:
     from daycare.base.setup import Verified
-    from daycare.ops.planning import Plan
+    from daycare.ops.planning import SetupPlan
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------
 
 
-def shown(made: "Plan", service: str | None) -> Iterator[str]:
+def shown(made: "SetupPlan", service: str | None) -> Iterator[str]:
     """Yield the lines that show what is to be written: files with their text, secrets by name alone."""
     from daycare.ops.toml_edit import changed_lines
 
@@ -49,7 +49,7 @@ def shown(made: "Plan", service: str | None) -> Iterator[str]:
         yield f"\n  a systemd unit, by `daycare service install{' --system' if service == 'system' else ''}`"
 
 
-def facts(made: "Plan", service: str | None, verified: "dict[str, Verified]", tried: Sequence[str]) -> Json:
+def facts(made: "SetupPlan", service: str | None, verified: "dict[str, Verified]", tried: Sequence[str]) -> Json:
     """Return a plan as a document."""
     from daycare.ops.toml_edit import changed_lines
 
@@ -83,7 +83,7 @@ def facts(made: "Plan", service: str | None, verified: "dict[str, Verified]", tr
     }
 
 
-def following(made: "Plan", service: str | None, *, paired: bool) -> Iterator[str]:
+def following(made: "SetupPlan", service: str | None, *, paired: bool) -> Iterator[str]:
     """Yield the commands that come next."""
     for _, step in made.connect:
         if step.after:
@@ -95,7 +95,7 @@ def following(made: "Plan", service: str | None, *, paired: bool) -> Iterator[st
     yield "daycare chat"
 
 
-def _runs(made: "Plan") -> bool:
+def _runs(made: "SetupPlan") -> bool:
     client = Client(Home(made.present.home).socket)
     try:
         return client.status() is not None
@@ -106,7 +106,7 @@ def _runs(made: "Plan") -> bool:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def write(cli: Cli, made: "Plan") -> None:
+def write(cli: Cli, made: "SetupPlan") -> None:
     """Write a plan: a new home in one go; of one that is there the database through its daemon, then config.toml."""
     from daycare.ops import setup
 
@@ -151,12 +151,12 @@ def _reload(cli: Cli) -> None:
         client.close()
 
 
-def _persona(made: "Plan") -> bool:
+def _persona(made: "SetupPlan") -> bool:
     was, now = made.present.config.agent, made.config.agent
     return (was.name, was.tone) != (now.name, now.tone)
 
 
-def _introduce(client: Client, made: "Plan") -> None:
+def _introduce(client: Client, made: "SetupPlan") -> None:
     """Let the documents that the first set-up wrote say the new names, unless somebody has changed them since."""
     from msgspec.structs import replace
 

@@ -7,8 +7,8 @@ from functools import partial
 
 import trio
 
-from daycare.base.blame import origin_of, reason_of
 from daycare.base.clock import Clock, wait_s
+from daycare.base.error_boundary import origin_of, reason_of
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.limits import COURIER_PAGE, COURIER_QUIET_S, COURIER_SENDS_MAX, RETRY_MAX_S, STORE_RETRY_S
 from daycare.observe import log

@@ -10,7 +10,7 @@ import msgspec
 from daycare.base.limits import MODEL_LIST_PAGES_MAX
 from daycare.inference.http import ModelServer
 from daycare.inference.messages_api import KIND, encode_request
-from daycare.inference.messages_reply import Reply
+from daycare.inference.messages_reply import MessagesReply
 from daycare.inference.section import extra_fields
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
 
@@ -41,7 +41,7 @@ class AnthropicProvider:
     async def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream the model's answer; see `daycare.plugin.Provider`."""
         body = encode_request(request, self._extra)
-        async with aclosing(self.server.stream("/v1/messages", body, Reply(request))) as events:
+        async with aclosing(self.server.stream("/v1/messages", body, MessagesReply(request))) as events:
             async for event in events:
                 yield event
 

@@ -6,8 +6,8 @@ import msgspec
 
 from daycare.base.limits import MODEL_THOUGHT_MAX_CHARS, REPLY_MAX_CHARS
 from daycare.base.messages import Message, Part, Text, Thinking, ToolCall, Usage
-from daycare.base.sse import Event, decode, decode_frame
-from daycare.base.wellformed import Joined, well_formed
+from daycare.base.sse import SseEvent, decode, decode_frame
+from daycare.base.wellformed import JoinedText, well_formed
 from daycare.inference.chat import KIND
 from daycare.inference.history import unique_id
 from daycare.inference.refusals import Refused
@@ -65,8 +65,8 @@ class _OpenCall(msgspec.Struct):
     arguments: str = ""
 
 
-class Reply:
-    """A reply in the making, see `http.Reply`; `completion` is whole tool calls or none.
+class ChatReply:
+    """A reply in the making, see `http.ProviderReply`; `completion` is whole tool calls or none.
 
     A reply that outgrows `REPLY_MAX_CHARS` is `full`: it ends there, as one that a token limit cut. Thoughts are signs
     of life, and are kept only where the server may want them back: `reasoning_content` beside tool calls.
@@ -75,7 +75,7 @@ class Reply:
     def __init__(self, request: InferRequest) -> None:
         self._request = request
         self._text: list[str] = []
-        self._joined = Joined()
+        self._joined = JoinedText()
         self._thoughts: list[str] = []
         self._calls: dict[int, _OpenCall] = {}
         self._numbered = False  # the server gives its calls an index
@@ -96,7 +96,7 @@ class Reply:
         """Whether the server said that the reply is whole."""
         return self._finish is not None
 
-    def add(self, event: Event) -> str | None:
+    def add(self, event: SseEvent) -> str | None:
         """Take a frame; return its text, "" if it carried something else of the reply, None if nothing."""
         if event.data.strip() == "[DONE]":
             self._end("stop")

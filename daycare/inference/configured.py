@@ -5,7 +5,7 @@ from typing import Protocol
 
 from daycare.base.errors import BrokenError
 from daycare.config import WELL_KNOWN, Config, ProviderSection
-from daycare.inference.sources import Source, vendor_at
+from daycare.inference.sources import ProviderSource, vendor_at
 from daycare.observe.redact import hide
 from daycare.plugin import Embedder, Plugin, ProviderConfig
 
@@ -24,7 +24,7 @@ class Opener(Protocol):
         """Return what was stored."""
 
 
-def sources(config: Config, plugins: Sequence[Plugin], secrets: Tokens, vault: Opener) -> dict[str, Source]:
+def sources(config: Config, plugins: Sequence[Plugin], secrets: Tokens, vault: Opener) -> dict[str, ProviderSource]:
     """Return the providers of config.toml in its order, then those that a key alone adds.
 
     Keys are looked up at each call. Raises `BrokenError` for a kind that no plugin provides.
@@ -34,7 +34,7 @@ def sources(config: Config, plugins: Sequence[Plugin], secrets: Tokens, vault: O
     for name, kind in WELL_KNOWN.items():
         if kind in kinds:
             sections.setdefault(name, ProviderSection(kind=kind, key=name))
-    found: dict[str, Source] = {}
+    found: dict[str, ProviderSource] = {}
     embedding = {kind for plugin in plugins for kind in plugin.embedders}
     for name, section in sections.items():
         if section.kind in embedding - kinds.keys():
@@ -59,7 +59,7 @@ def sources(config: Config, plugins: Sequence[Plugin], secrets: Tokens, vault: O
                 options=section.options,
             )
         )
-        found[name] = Source(
+        found[name] = ProviderSource(
             name,
             provider,
             key=key,

@@ -1,7 +1,7 @@
 """A model server over HTTP: one request, its reply as a stream with deadlines, and its refusals as errors of ours.
 
-What a provider adds is a body, the headers of its key, and a `Reply` that understands the frames. No retries. The key
-is read at each call and stands in no error and no log.
+What a provider adds is a body, the headers of its key, and a `ProviderReply` that understands the frames. No retries.
+The key is read at each call and stands in no error and no log.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ from daycare.base.limits import (
     MODEL_LAST_FRAMES_S,
     MODEL_NEXT_TOKEN_S,
 )
-from daycare.base.sse import Event, SseParser, decode
+from daycare.base.sse import SseEvent, SseParser, decode
 from daycare.inference.refusals import Refused, explain, retry_after_s, scrub
 from daycare.inference.section import checked_url
 from daycare.plugin import Completion, ProviderConfig, StreamEvent, TextDelta
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _HERE: Final = {"localhost", "127.0.0.1", "::1"}
 
 
-class Reply(Protocol):
+class ProviderReply(Protocol):
     """A reply in the making: of one protocol, and without I/O.
 
     `add` takes an event's data (of a server that does not stream: the whole document) and returns its text, "" if it
@@ -47,7 +47,7 @@ class Reply(Protocol):
     @property
     def finished(self) -> bool: ...  # noqa: D102
 
-    def add(self, event: Event) -> str | None: ...  # noqa: D102
+    def add(self, event: SseEvent) -> str | None: ...  # noqa: D102
 
     def completion(self) -> Completion:
         """Return the whole reply; `ValueError` if its tool calls make no sense."""
@@ -67,7 +67,9 @@ class ModelServer:
         self._keyed = keyed
         self._client: httpx.AsyncClient | None = None
 
-    async def stream(self, path: str, content: Mapping[str, Any], reply: Reply) -> AsyncGenerator[StreamEvent, None]:
+    async def stream(
+        self, path: str, content: Mapping[str, Any], reply: ProviderReply
+    ) -> AsyncGenerator[StreamEvent, None]:
         """Post `content` and yield what `reply` makes of the answer: see `daycare.plugin.Provider.infer`.
 
         A frame without text (a piece of a tool call, a thought) yields an empty `TextDelta`: the model is alive.
@@ -78,7 +80,7 @@ class ModelServer:
         body = await self._open("POST", path, deadline, content)
         try:
             if not body.is_stream:
-                text = self._add(reply, Event("", await self._document(body, deadline)))
+                text = self._add(reply, SseEvent("", await self._document(body, deadline)))
                 if text:
                     yield TextDelta(text)
             while body.is_stream and not reply.full:
@@ -177,7 +179,7 @@ class ModelServer:
 
     # -- the answer --------------------------------------------------------------------------------------------------
 
-    async def _read(self, body: "_Body", deadline: float, reply: Reply) -> bytes | None:
+    async def _read(self, body: "_Body", deadline: float, reply: ProviderReply) -> bytes | None:
         try:
             with self._errors("STREAM_CUT"):
                 return await body.read(deadline)
@@ -201,11 +203,11 @@ class ModelServer:
         with self._garbled("the answer cannot be read"):
             return raw.decode()
 
-    def _feed(self, parser: SseParser, chunk: bytes) -> list[Event]:
+    def _feed(self, parser: SseParser, chunk: bytes) -> list[SseEvent]:
         with self._garbled("the stream cannot be read"):
             return parser.feed(chunk)
 
-    def _add(self, reply: Reply, event: Event) -> str | None:
+    def _add(self, reply: ProviderReply, event: SseEvent) -> str | None:
         try:
             with self._garbled("a frame of the stream cannot be read"):
                 return reply.add(event)

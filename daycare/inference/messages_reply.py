@@ -6,8 +6,8 @@ import msgspec
 
 from daycare.base.limits import MODEL_THOUGHT_MAX_CHARS, REPLY_MAX_CHARS
 from daycare.base.messages import Message, Part, Text, Thinking, ToolCall, Usage
-from daycare.base.sse import Event, decode, decode_frame
-from daycare.base.wellformed import Joined, well_formed
+from daycare.base.sse import SseEvent, decode, decode_frame
+from daycare.base.wellformed import JoinedText, well_formed
 from daycare.inference.history import unique_id
 from daycare.inference.messages_api import KIND
 from daycare.inference.refusals import Refused
@@ -51,7 +51,7 @@ class _Block(msgspec.Struct):
     start: dict[str, Any]
     pieces: dict[str, list[str]] = {}
     closed: bool = False
-    joined: Joined = msgspec.field(default_factory=Joined)  # what is said of it
+    joined: JoinedText = msgspec.field(default_factory=JoinedText)  # what is said of it
 
     def add(self, field: str, piece: str) -> None:
         self.pieces.setdefault(field, []).append(piece)
@@ -60,8 +60,8 @@ class _Block(msgspec.Struct):
         return well_formed("".join(self.pieces.get(field, ())))
 
 
-class Reply:
-    """A reply in the making, see `http.Reply`; `completion` is whole tool calls or none.
+class MessagesReply:
+    """A reply in the making, see `http.ProviderReply`; `completion` is whole tool calls or none.
 
     Strict about the order of events and about what may stand where: what is not understood within a block may be a
     piece of a tool call. Blocks of kinds never seen are left out. A reply that outgrows `REPLY_MAX_CHARS` is `full`: it
@@ -89,7 +89,7 @@ class Reply:
         """Whether the server said that the reply is whole."""
         return self._finished
 
-    def add(self, event: Event) -> str | None:
+    def add(self, event: SseEvent) -> str | None:
         """Take an event; return its text, "" if it carried something else of the reply, None if nothing."""
         frame: _Frame = decode_frame(event.data, _Frame)
         if event.name and event.name != frame.type:

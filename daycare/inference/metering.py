@@ -1,7 +1,7 @@
 """Metering: what a call of a model may cost is reserved before it is made, and what it did cost is charged with it.
 
 Every call of a model goes through a `Meter`, and is in the books before whoever made it goes on: nothing that fails
-later can lose it. What holds the limits and the books is handed in as a `Gate`.
+later can lose it. What holds the limits and the books is handed in as a `BudgetGate`.
 """
 
 from contextlib import suppress
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from daycare.base.errors import DaycareError, ForbiddenError, InvalidError
 from daycare.base.messages import Usage
 from daycare.inference.catalog import ModelFacts
-from daycare.inference.names import Choice
+from daycare.inference.names import ModelChoice
 from daycare.plugin import Completion, InferRequest
 
 # Refusals before the first word that no provider charges for, besides those that blame the request or the key.
@@ -53,7 +53,7 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
     reservation: int = 0
 
 
-class Grant(NamedTuple):
+class CallGrant(NamedTuple):
     """What a gate allows: the number of a committed reservation, 0 if no limit binds this call.
 
     `output_tokens` is what the answer may have where the budget has no room for more, else None.
@@ -63,12 +63,12 @@ class Grant(NamedTuple):
     output_tokens: int | None = None
 
 
-class Gate(Protocol):
+class BudgetGate(Protocol):
     """What decides whether a call may be made."""
 
     async def reserve(
-        self, payer: Payer, choice: Choice, facts: ModelFacts, request: InferRequest, ends_at: float
-    ) -> Grant:
+        self, payer: Payer, choice: ModelChoice, facts: ModelFacts, request: InferRequest, ends_at: float
+    ) -> CallGrant:
         """Return what is allowed.
 
         Waits for room while calls that run have reserved what is left, until `ends_at` on trio's clock at most. Raises
@@ -82,11 +82,11 @@ class Gate(Protocol):
     async def strand(self, reservation: int) -> None:
         """Nobody knows how the call ended: it counts in full."""
 
-    def counted(self, choice: Choice, request: InferRequest, completion: Completion) -> Usage:
+    def counted(self, choice: ModelChoice, request: InferRequest, completion: Completion) -> Usage:
         """Return an estimate of what a call took whose provider counts nothing."""
         ...
 
-    async def settle(self, payer: Payer, choice: Choice, bill: Bill) -> None:
+    async def settle(self, payer: Payer, choice: ModelChoice, bill: Bill) -> None:
         """Charge a call that was answered; returns once that is committed, also when its caller is cancelled."""
 
 
@@ -94,10 +94,10 @@ class Open:
     """A gate that lets everything through and keeps no books, for pools without budgets."""
 
     async def reserve(
-        self, payer: Payer, choice: Choice, facts: ModelFacts, request: InferRequest, ends_at: float
-    ) -> Grant:
+        self, payer: Payer, choice: ModelChoice, facts: ModelFacts, request: InferRequest, ends_at: float
+    ) -> CallGrant:
         """Let it through."""
-        return Grant()
+        return CallGrant()
 
     async def release(self, reservation: int) -> None:
         """There is none."""
@@ -105,11 +105,11 @@ class Open:
     async def strand(self, reservation: int) -> None:
         """There is none."""
 
-    def counted(self, choice: Choice, request: InferRequest, completion: Completion) -> Usage:
+    def counted(self, choice: ModelChoice, request: InferRequest, completion: Completion) -> Usage:
         """Believe the provider."""
         return completion.usage
 
-    async def settle(self, payer: Payer, choice: Choice, bill: Bill) -> None:
+    async def settle(self, payer: Payer, choice: ModelChoice, bill: Bill) -> None:
         """Nobody wants to know."""
 
 
@@ -121,7 +121,13 @@ class Meter:
     """
 
     def __init__(
-        self, gate: Gate, payer: Payer, choice: Choice, facts: ModelFacts, request: InferRequest, ends_at: float
+        self,
+        gate: BudgetGate,
+        payer: Payer,
+        choice: ModelChoice,
+        facts: ModelFacts,
+        request: InferRequest,
+        ends_at: float,
     ) -> None:
         self._gate = gate
         self._asked = (payer, choice, facts, request, ends_at)

@@ -9,12 +9,12 @@ from daycare.base.errors import AwayError, InvalidError, SetupError
 from daycare.base.limits import MODEL_LIST_AGAIN_S
 from daycare.inference import catalog
 from daycare.inference.breaker import Breaker
-from daycare.inference.sources import Listing, Providers, Source, not_configured
+from daycare.inference.sources import ModelListing, Providers, ProviderSource, not_configured
 
 ROLES: Final = ("default", "user", "subagent", "memory", "memorySearch", "task")
 
 
-class Choice(msgspec.Struct, frozen=True):
+class ModelChoice(msgspec.Struct, frozen=True):
     """A provider and the provider's own name of a model. `of` is the number of the set of providers it is one of."""
 
     provider: str
@@ -33,7 +33,7 @@ class Names:
         providers: Providers,
         models: Mapping[str, str],
         fallbacks: Sequence[str],
-        listings: Mapping[str, Listing],
+        listings: Mapping[str, ModelListing],
         breakers: Mapping[str, Breaker],
         number: int = 0,
     ) -> None:
@@ -62,7 +62,7 @@ class Names:
             )
         return name
 
-    async def resolve(self, name: str) -> Choice:
+    async def resolve(self, name: str) -> ModelChoice:
         """Return what a name means. Providers may be asked for their models if it has no prefix.
 
         Raises `SetupError` (PROVIDER_NOT_CONFIGURED, MODEL_NOT_CONFIGURED, MODEL_UNKNOWN), or `AwayError` if the
@@ -73,16 +73,16 @@ class Names:
             raise not_configured(choice.provider, self._providers)
         return choice
 
-    def fallbacks(self) -> list[Choice]:
+    def fallbacks(self) -> list[ModelChoice]:
         """Return the fallbacks that can be called now, in order."""
         found = []
         for name in self._fallbacks:
             prefix, _, model = name.partition("/")
             if prefix in self._providers and model and self._providers[prefix].ready:
-                found.append(Choice(prefix, model, self._number))
+                found.append(ModelChoice(prefix, model, self._number))
         return found
 
-    def _prefixed(self, name: str) -> Choice | None:
+    def _prefixed(self, name: str) -> ModelChoice | None:
         prefix, slash, model = name.partition("/")
         if not slash:
             return None
@@ -94,18 +94,18 @@ class Names:
                 f"The model {name} has no name after its provider's",
                 hint=f"daycare models shows what {prefix} has",
             )
-        return Choice(prefix, model, self._number)
+        return ModelChoice(prefix, model, self._number)
 
-    def _in_catalog(self, name: str) -> Choice | None:
+    def _in_catalog(self, name: str) -> ModelChoice | None:
         seller = next((source for source in self._sellers(name) if source.chosen), None)
-        return Choice(seller.name, name, self._number) if seller is not None else None
+        return ModelChoice(seller.name, name, self._number) if seller is not None else None
 
-    def _sellers(self, name: str) -> list[Source]:
+    def _sellers(self, name: str) -> list[ProviderSource]:
         """Return the providers of the vendor whose models have names like this."""
         vendor = catalog.vendor_of(name)
         return [source for source in self._providers.values() if vendor and (source.vendor or source.name) == vendor]
 
-    async def _asked(self, name: str) -> Choice:
+    async def _asked(self, name: str) -> ModelChoice:
         asked: list[str] = []
         silent: list[str] = []
         for source in self._providers.values():
@@ -114,7 +114,7 @@ class Names:
             listing = self._listings[source.name]
             models = listing.known if self._breakers[source.name].away else await listing.get()
             if models and (name in models or f"{name}:latest" in models):
-                return Choice(source.name, name, self._number)
+                return ModelChoice(source.name, name, self._number)
             if models:
                 asked.append(source.name)
             elif source.chosen:

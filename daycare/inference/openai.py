@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from daycare.inference.chat import KIND, encode_request
-from daycare.inference.chat_reply import Reply
+from daycare.inference.chat_reply import ChatReply
 from daycare.inference.embeddings import OpenAIEmbedder
 from daycare.inference.http import ModelServer
 from daycare.inference.section import extra_fields
@@ -43,7 +43,7 @@ class OpenAIProvider:
     async def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream the model's answer; see `daycare.plugin.Provider`."""
         body = self._encode(request)
-        async with aclosing(self.server.stream("/chat/completions", body, Reply(request))) as events:
+        async with aclosing(self.server.stream("/chat/completions", body, ChatReply(request))) as events:
             async for event in events:
                 yield event
 

@@ -33,24 +33,24 @@ from daycare.base.limits import (
 from daycare.inference import survey
 from daycare.inference.call import call
 from daycare.inference.catalog import ModelFacts
-from daycare.inference.metering import INSTALLATION, Bill, Gate, Meter, Open, Payer
-from daycare.inference.names import Choice
+from daycare.inference.metering import INSTALLATION, Bill, BudgetGate, Meter, Open, Payer
+from daycare.inference.names import ModelChoice
 from daycare.inference.providing import Pass, Providing
 from daycare.inference.sources import Providers, not_configured
 from daycare.observe.redact import without_secrets
 from daycare.plugin import Completion, InferRequest
 
-__all__ = ("Answer", "Choice", "Failure", "Pool")
+__all__ = ("Failure", "ModelAnswer", "ModelChoice", "Pool")
 
 # What went wrong with one reply. Whatever else ends a call before its first word, others would meet, too.
 _OF_THE_REPLY = frozenset({"MODEL_GARBLED", "MODEL_FAILED", "MODEL_LATE", "REPLY_TOO_LARGE"})
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A whole reply, whose it is, and its bill, which was charged."""
 
     completion: Completion
-    choice: Choice
+    choice: ModelChoice
     bill: Bill
 
     @property
@@ -62,7 +62,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Failure(msgspec.Struct, frozen=True):
     """One try that failed; the next, perhaps with another choice, begins after `retry_in_s`. None: there is none."""
 
-    choice: Choice
+    choice: ModelChoice
     error: DaycareError
     retry_in_s: float | None
 
@@ -85,8 +85,8 @@ class Pool:
         models: Mapping[str, str],
         fallbacks: Sequence[str] = (),
         on_outage: Callable[[str, DaycareError | None], None] = _ignore,
-        gate: Gate | None = None,
-        on_call: Callable[[Payer, Choice, int, Bill | None, str], None] = _ignore,
+        gate: BudgetGate | None = None,
+        on_call: Callable[[Payer, ModelChoice, int, Bill | None, str], None] = _ignore,
     ) -> None:
         self._gate = gate or Open()
         self._on_call = on_call
@@ -109,7 +109,7 @@ class Pool:
                 self._on_outage(name, None)  # nobody waits for that one any more
         await self._close(over, kept=self._sets)
 
-    async def plan(self, role: str | None = None, override: str | None = None) -> tuple[Choice, ...]:
+    async def plan(self, role: str | None = None, override: str | None = None) -> tuple[ModelChoice, ...]:
         """Return the model to ask, then those to fall back on. `override` comes before the role's, then the default.
 
         Raises before any call of a model what `Names.resolve` does: a provider without a key is not in a plan.
@@ -120,12 +120,12 @@ class Pool:
 
     async def infer(
         self,
-        plan: Sequence[Choice],
+        plan: Sequence[ModelChoice],
         request: InferRequest,
         on_delta: Callable[[str], None] = _ignore,
         on_failure: Callable[[Failure], None] = _ignore,
         payer: Payer = INSTALLATION,
-    ) -> Answer:
+    ) -> ModelAnswer:
         """Ask the choices of `plan` in order until one answers; ends within MODEL_INFER_MAX_S seconds.
 
         Each try that is answered is charged to `payer` before this returns or raises, or tries again. Where there is no
@@ -152,7 +152,7 @@ class Pool:
                 tries = 0
                 continue
             result = await self._try(choice, permit, request, on_delta, ends_at, payer)
-            if isinstance(result, Answer):
+            if isinstance(result, ModelAnswer):
                 return result
             tries += 1
             failed.append(result)
@@ -194,7 +194,7 @@ class Pool:
         named = [*others, *self._now.fallbacks]
         return all("/" in model and not f"{model}/".startswith(f"{name}/") for model in named) and bool(others)
 
-    def facts(self, choice: Choice) -> ModelFacts:
+    def facts(self, choice: ModelChoice) -> ModelFacts:
         """Return what is known of a model: the catalog's words, corrected by config.toml."""
         return self._set(choice).providers[choice.provider].facts(choice.model)
 
@@ -248,19 +248,19 @@ class Pool:
             if close is not None and id(source) not in stay:
                 await close()
 
-    def _set(self, choice: Choice) -> Providing:
+    def _set(self, choice: ModelChoice) -> Providing:
         """Return what a choice is one of; of one that was planned too long ago nobody asks any more."""
         return next((each for each in self._sets if each.number == choice.of), self._now)
 
     async def _try(
         self,
-        choice: Choice,
+        choice: ModelChoice,
         permit: Pass,
         request: InferRequest,
         on_delta: Callable[[str], None],
         ends_at: float,
         payer: Payer,
-    ) -> "Answer | _Failed":
+    ) -> "ModelAnswer | _Failed":
         """Call a choice once, and let its breaker know what that tells of the provider."""
         at = self._set(choice)
         provider = at.providers[choice.provider].provider
@@ -293,15 +293,15 @@ class Pool:
         bill = meter.bill
         assert bill is not None, "a call that returns was answered"
         self._on_call(payer, choice, bill.wall_ms, bill, "")
-        return Answer(completion=completion, choice=choice, bill=bill)
+        return ModelAnswer(completion=completion, choice=choice, bill=bill)
 
-    def _request(self, request: InferRequest, choice: Choice) -> InferRequest:
+    def _request(self, request: InferRequest, choice: ModelChoice) -> InferRequest:
         """Return the request for a choice. A model known to give long answers may: some providers assume short ones."""
         room = min(self.facts(choice).output_tokens, CONTEXT_OUTPUT_TOKENS)
         most = request.max_output_tokens or (room if room > MODEL_OUTPUT_TOKENS else None)
         return msgspec.structs.replace(request, model=choice.model, max_output_tokens=most)
 
-    def _nobody(self, plan: Sequence[Choice], failed: "Sequence[_Failed]") -> DaycareError:
+    def _nobody(self, plan: Sequence[ModelChoice], failed: "Sequence[_Failed]") -> DaycareError:
         """Return the error for a plan that nobody answered."""
         outages = {each.choice: each.error for each in failed if each.outage}
         waits: list[float] = []
@@ -325,7 +325,7 @@ class Pool:
 
 
 class _Failed(msgspec.Struct, frozen=True):
-    choice: Choice
+    choice: ModelChoice
     error: DaycareError
     outage: bool
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from daycare.base.errors import DaycareError
 from daycare.inference.breaker import Breaker, Permit
-from daycare.inference.names import Choice, Names
-from daycare.inference.sources import Listing, Providers
+from daycare.inference.names import ModelChoice, Names
+from daycare.inference.sources import ModelListing, Providers
 
 _LIMITS_MAX: Final = 256  # models that are remembered; then those that are not away are forgotten
 
@@ -64,7 +64,7 @@ class Providing:
             name: Breaker(lambda error, name=name: on_outage(name, error))  # type: ignore[misc]
             for name in self.providers
         }
-        self.listings = {name: Listing(source.provider) for name, source in self.providers.items()}
+        self.listings = {name: ModelListing(source.provider) for name, source in self.providers.items()}
         self._limits: dict[tuple[str, str], Breaker] = {}  # of models that were refused for being asked too often
         if before is not None:
             same = {name for name, source in self.providers.items() if before.providers.get(name) is source}
@@ -78,7 +78,7 @@ class Providing:
         self.number = number
         self.over_at = float("inf")  # trio's clock: until when plans made of it may be asked for
 
-    def permit(self, choice: Choice) -> "Pass | None":
+    def permit(self, choice: ModelChoice) -> "Pass | None":
         """Return the permission to make one call of a choice, None while that is no use. The caller releases it."""
         if self.retry_after_s(choice) > 0:
             return None
@@ -86,11 +86,11 @@ class Providing:
         assert provider is not None and model is not None, "nothing has happened since the look"
         return Pass(provider, model)
 
-    def error(self, choice: Choice) -> DaycareError | None:
+    def error(self, choice: ModelChoice) -> DaycareError | None:
         """Return why a choice is away, None while it is not."""
         return self.breakers[choice.provider].error or self._limit(choice).error
 
-    def retry_after_s(self, choice: Choice) -> float:
+    def retry_after_s(self, choice: ModelChoice) -> float:
         """Return in how many seconds asking again may help; 0 if it may now."""
         return max(self.breakers[choice.provider].retry_after_s, self._limit(choice).retry_after_s)
 
@@ -100,7 +100,7 @@ class Providing:
         limits = {"/".join(which): it for which, it in self._limits.items()}
         return {name: it.error.message for name, it in (self.breakers | limits).items() if it.error is not None}
 
-    def _limit(self, choice: Choice) -> Breaker:
+    def _limit(self, choice: ModelChoice) -> Breaker:
         which = choice.provider, choice.model
         if which not in self._limits:
             if len(self._limits) >= _LIMITS_MAX:

@@ -17,7 +17,7 @@ _HOSTS: Final = {"api.openai.com": "openai", "api.anthropic.com": "anthropic", "
 
 
 @dataclass(frozen=True)
-class Source:
+class ProviderSource:
     """A provider. `given` says that config.toml has a section for it; `key` is the name of its secret.
 
     `has_key` is asked again each time, so that a key counts from the moment it is stored. `vendor` is the catalog's
@@ -47,7 +47,7 @@ class Source:
         return catalog.facts(self.vendor or self.name, model, self.corrections.get(model))
 
 
-Providers = Mapping[str, Source]  # by name, in the order of config.toml, the well-known ones last
+Providers = Mapping[str, ProviderSource]  # by name, in the order of config.toml, the well-known ones last
 
 
 def vendor_at(name: str, kind: str, base_url: str) -> str:
@@ -72,7 +72,7 @@ def not_configured(name: str, providers: Providers) -> SetupError:
     )
 
 
-class Listing:
+class ModelListing:
     """The models a provider says it has: asked with a short deadline, kept an hour; an old list rather than none."""
 
     def __init__(self, provider: Provider) -> None:

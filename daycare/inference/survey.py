@@ -13,9 +13,9 @@ from daycare.inference import catalog
 from daycare.inference.breaker import Breaker
 from daycare.inference.call import call
 from daycare.inference.catalog import ModelFacts
-from daycare.inference.metering import Gate, Meter, Payer
+from daycare.inference.metering import BudgetGate, Meter, Payer
 from daycare.inference.names import Names
-from daycare.inference.sources import Listing, Providers, Source
+from daycare.inference.sources import ModelListing, Providers, ProviderSource
 from daycare.observe.redact import without_secrets
 from daycare.plugin import InferRequest
 
@@ -65,7 +65,7 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
 async def look(
     resolver: Names,
     providers: Providers,
-    listings: Mapping[str, Listing],
+    listings: Mapping[str, ModelListing],
     breakers: Mapping[str, Breaker],
     roles: Mapping[str, str],
     fallbacks: Sequence[str],
@@ -111,7 +111,7 @@ async def test(
     resolver: Names,
     providers: Providers,
     breakers: Mapping[str, Breaker],
-    gate: Gate,
+    gate: BudgetGate,
     payer: Payer,
 ) -> list[Tested]:
     """Make one call of each model, side by side, without retries, and charge it. Raises `InvalidError` for too many."""
@@ -146,7 +146,7 @@ async def probe(
     resolver: Names,
     providers: Providers,
     breakers: Mapping[str, Breaker],
-    gate: Gate,
+    gate: BudgetGate,
     payer: Payer,
 ) -> None:
     """Make one call of a model, without retries, and charge it. Raises what became of it."""
@@ -179,11 +179,11 @@ async def _meant(name: str, resolver: Names) -> str:
         return name
 
 
-async def _ask(listing: Listing) -> None:
+async def _ask(listing: ModelListing) -> None:
     await listing.get(now=True)
 
 
-def _state(source: Source, listing: Listing, breaker: Breaker, *, used: bool) -> tuple[str, str, str]:
+def _state(source: ProviderSource, listing: ModelListing, breaker: Breaker, *, used: bool) -> tuple[str, str, str]:
     name = source.name
     error = breaker.error or listing.error
     if not source.ready:

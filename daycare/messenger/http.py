@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import httpx
 import trio
 
-from daycare.base.blame import causes
+from daycare.base.error_boundary import causes
 from daycare.base.errors import AwayError, DaycareError, InvalidError, UnavailableError
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")  # no proxy leads there

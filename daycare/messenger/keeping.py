@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import trio
 
-from daycare.base.blame import blamed
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError
 from daycare.plugin import PluginContext
 
@@ -58,7 +58,7 @@ async def keep(connection: Connection, code: str, doing: str) -> None:
             connection.starting()
         last, began = credential, trio.current_time()
         try:
-            with blamed(code, doing):
+            with error_boundary(code, doing):
                 await _until_changed(connection, credential)
         except DaycareError as defect:
             connection.broken(defect)

@@ -5,8 +5,8 @@ from typing import Final, Generic, TypeVar
 
 import trio
 
-from daycare.base.blame import blamed
 from daycare.base.connector import Inbound, Outcome, Unreadable
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.plugin import PluginContext
 
@@ -79,7 +79,7 @@ class Receiver:
         return outcome
 
     async def _commit(self, items: Sequence[Item], cursor: str = "") -> list[Outcome]:
-        with blamed(self.defect, "receiving"):
+        with error_boundary(self.defect, "receiving"):
             if self._within_s is None:
                 return list(await self._context.receive(self._connector, items, cursor))
             with trio.move_on_after(self._within_s, shield=True):

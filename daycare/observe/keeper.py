@@ -6,8 +6,8 @@ from typing import Final, Self
 
 import trio
 
-from daycare.base.blame import origin_of, reason_of
 from daycare.base.clock import Clock
+from daycare.base.error_boundary import origin_of, reason_of
 from daycare.base.errors import BrokenError, BusyError, UnavailableError
 from daycare.base.events import PartCrashed, RowSetAside
 from daycare.base.limits import RETRY_BASE_S, RETRY_FACTOR, RETRY_MAX_S

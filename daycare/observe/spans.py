@@ -40,7 +40,7 @@ class Span(msgspec.Struct, kw_only=True):
     error: str = ""
 
 
-class Joined(msgspec.Struct, frozen=True):
+class JoinedTrace(msgspec.Struct, frozen=True):
     """What a `traceparent` says: the trace, the span it was made in, and whether that is recorded."""
 
     trace: str
@@ -48,12 +48,12 @@ class Joined(msgspec.Struct, frozen=True):
     sampled: bool
 
 
-def joined(traceparent: str) -> Joined | None:
+def joined(traceparent: str) -> JoinedTrace | None:
     """Read a W3C `traceparent`, None for what is none."""
     match = _PARENT.fullmatch(traceparent.strip())
     if match is None or set(match[1]) == {"0"} or set(match[2]) == {"0"}:
         return None
-    return Joined(match[1], match[2], bool(int(match[3], 16) & 1))
+    return JoinedTrace(match[1], match[2], bool(int(match[3], 16) & 1))
 
 
 def trace_id(trace: str) -> str:
@@ -80,7 +80,7 @@ class Spans:
     def __init__(self, bus: Bus, take: Callable[[Span], None], ratio: float) -> None:
         self._take = take
         self._limit = ratio * 2**64
-        self._from_outside: Bounded[str, Joined] = Bounded(_OPEN_MAX)
+        self._from_outside: Bounded[str, JoinedTrace] = Bounded(_OPEN_MAX)
         self._turns: Bounded[int, Span] = Bounded(_OPEN_MAX)  # that run, by number
         self._tools: Bounded[tuple[int, int], Span] = Bounded(_OPEN_MAX)  # that run, by turn and step
         self._at: Bounded[str, str] = Bounded(_OPEN_MAX)  # the id of the turn that an agent takes or took last
@@ -99,7 +99,7 @@ class Spans:
         tap(events.DeliveryFailed, self._unsent)
         tap(events.DeadLettered, self._dead)
 
-    def join(self, it: Joined) -> None:
+    def join(self, it: JoinedTrace) -> None:
         """Let a message that is about to be accepted belong to a trace from outside."""
         self._from_outside[it.trace] = it
 

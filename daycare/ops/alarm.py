@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import trio
 
-from daycare.base.blame import blamed
 from daycare.base.clock import Clock
 from daycare.base.connector import Connector, Outgoing, bring, parts_of
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.events import DiskTrouble, Notice
 from daycare.base.health import Finding
@@ -143,7 +143,7 @@ class Alarm(Feature):
             outbox=0, key=f"alarm:{self._clock.now_ms()}", path="", user=self._owner, target=target, text=text
         )
         try:
-            with blamed("CONNECTOR_CRASHED", f"telling {name}"), trio.fail_after(_SEND_S):
+            with error_boundary("CONNECTOR_CRASHED", f"telling {name}"), trio.fail_after(_SEND_S):
                 for part in parts_of(connector, outgoing):
                     await bring(connector, part)
         except DaycareError as error:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import msgspec
 
-from daycare.base.blame import blamed
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BrokenError, DaycareError
 from daycare.base.problems import located
 from daycare.inference.configured import sources
 from daycare.inference.pool import Pool
-from daycare.inference.sources import Source
+from daycare.inference.sources import ProviderSource
 from daycare.ops.effects import MODELS, Effect, changed, effect
 from daycare.ops.replugging import Replugging
-from daycare.plugins.extensions import Change, Extensions
+from daycare.plugins.extensions import Extensions, PluginChange
 from daycare.settings import Config, Live
 from daycare.store.sqlite.people import Secrets
 from daycare.store.vault import Vault
@@ -51,11 +51,11 @@ class Applying:
         keys = changed(before, config)
         kinds = {leaf.kind for leaf in keys}
         plugins = any(effect(leaf.kind) is Effect.PLUGIN for leaf in keys)
-        with blamed("RELOAD_FAILED", "trying the new config.toml, of which nothing is in force"):
+        with error_boundary("RELOAD_FAILED", "trying the new config.toml, of which nothing is in force"):
             changes = self.extensions.prepare(before, config)
             providers = self._providers(config, changes) if kinds.intersection(MODELS) or changes else None
         try:
-            with blamed("RELOAD_FAILED", "going by the new config.toml, some of which is in force now"):
+            with error_boundary("RELOAD_FAILED", "going by the new config.toml, some of which is in force now"):
                 self.live.take(config)
                 for change in changes:
                     await self.replugging.replug(change)
@@ -74,7 +74,7 @@ class Applying:
             pending=self._waiting(config, changes),
         )
 
-    def _providers(self, config: Config, changes: Sequence[Change]) -> Mapping[str, Source]:
+    def _providers(self, config: Config, changes: Sequence[PluginChange]) -> Mapping[str, ProviderSource]:
         """Return the providers there are to be; those whose settings stay are the same objects."""
         new = {change.before.name: change.new.plugin for change in changes}
         plugins = [new.pop(plugin.name, plugin) for plugin in self.extensions.plugins] + list(new.values())
@@ -96,7 +96,7 @@ class Applying:
                 made[name] = source
         return made
 
-    def _waiting(self, config: Config, changes: Sequence[Change]) -> tuple[str, ...]:
+    def _waiting(self, config: Config, changes: Sequence[PluginChange]) -> tuple[str, ...]:
         """Return what takes effect after a restart only, of all that has changed since the start."""
         waiting = [leaf.key for leaf in changed(self._started, config) if effect(leaf.kind) is Effect.RESTART]
         embedder, slash, _ = self._started.memory.embedder.partition("/")

@@ -56,7 +56,7 @@ class Connections(Feature):
             Finding(name="plugins", ok=not problems, text=why or all_run, watched=True),
         )
 
-    async def gauges(self) -> Sequence[Family]:
+    async def metric_families(self) -> Sequence[Family]:
         """Return what is measured of them."""
         state = Gauge("daycare_connector_state", "1 for the state a connection is in", ("connector", "state"))
         since = Gauge("daycare_connector_state_since_seconds", "When it came into this state", ("connector",))

@@ -10,7 +10,7 @@ STATUS_MAX_CHARS: Final = 300  # `systemctl status` shows one line
 _SHARE: Final = 3  # of the watchdog's time, between two signs of life: one may be late
 
 
-class Notify:
+class ServiceNotify:
     """One service manager's ear. Where nobody listens nothing is sent, and nothing fails.
 
     `address` is a path, or `@name` for an abstract socket; `watchdog_s` is the time after which the manager kills a

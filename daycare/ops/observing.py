@@ -11,14 +11,14 @@ from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.observe.counting import Counting
 from daycare.observe.metrics import Family, Total, exposition
-from daycare.ops.measuring import Gauges
+from daycare.ops.metrics import DaemonMetrics
 from daycare.settings import Live
 
 if TYPE_CHECKING:  # what is off costs no memory: imported where it is on
     from starlette.routing import Route
 
     from daycare.observe.otlp import Exporter
-    from daycare.observe.spans import Joined, Spans
+    from daycare.observe.spans import JoinedTrace, Spans
 
 _AGAIN_S: Final = 30.0  # after which a port that somebody else has is tried again
 
@@ -31,9 +31,9 @@ class Observation(Feature):
 
     name = "metrics"
 
-    def __init__(self, live: Live, bus: Bus, gauges: Gauges, commits: Family, service: str) -> None:
+    def __init__(self, live: Live, bus: Bus, metrics: DaemonMetrics, commits: Family, service: str) -> None:
         self._settings = live.now
-        self.measured = gauges
+        self.measured = metrics
         self._commits = commits
         self._counting = Counting(bus)
         self._exporter: Exporter | None = None
@@ -68,7 +68,7 @@ class Observation(Feature):
             )
         return exposition(families)
 
-    def join(self, it: "Joined") -> None:
+    def join(self, it: "JoinedTrace") -> None:
         """Let a message that is about to be accepted belong to a trace from outside."""
         if self._spans is not None:
             self._spans.join(it)

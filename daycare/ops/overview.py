@@ -35,7 +35,7 @@ class Overview:
         run, store = self.run, self.store
         lives = [lane.life for lane in self.supervisor.awake.values()]
         counts = await store.agents.count()
-        knocked = await store.strangers.find(STRANGERS_MAX)
+        strangers = await store.strangers.find(STRANGERS_MAX)
         return {
             "version": __version__,
             "pid": os.getpid(),
@@ -57,7 +57,9 @@ class Overview:
             "dead_letters": await store.dead.count(),
             "models": self.live.now.models.by_role(),
             "providers": self.pool.configured,
-            "strangers": sum(not each.denied and is_out(each.code_until, each.tries, run.now_ms()) for each in knocked),
+            "strangers": sum(
+                not each.denied and is_out(each.code_until, each.tries, run.now_ms()) for each in strangers
+            ),
             "spent": await store.ledger.spent(),
             **{feature.name: status for feature in self.features if (status := await feature.status())},
         }

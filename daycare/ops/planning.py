@@ -9,16 +9,17 @@ from typing import Any, Final
 import msgspec
 
 from daycare.agent.personality import Personalities
-from daycare.base.blame import blamed
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
-from daycare.base.lines import Key
+from daycare.base.memory_settings import LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.path import check_user_id
 from daycare.base.problems import located, lower
-from daycare.base.recollection import LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.setup import SetupStep
+from daycare.base.toml_positions import Key
 from daycare.config import OFFLINE, WELL_KNOWN, Config, ModelsSection, load, parsed, plugin_settings
 from daycare.inference.section import checked_url
 from daycare.observe.redact import hide
+from daycare.ops.requests import SetupRequest
 from daycare.ops.setup import (
     AGENT_NAME,
     PERSONALITY,
@@ -31,7 +32,6 @@ from daycare.ops.setup import (
     usual_embedder,
 )
 from daycare.ops.toml_edit import edited
-from daycare.ops.wishes import Wishes
 from daycare.plugin import Plugin
 from daycare.store.home import Home
 from daycare.store.records import User
@@ -57,7 +57,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     stored: frozenset[str]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class SetupPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be. `config` is what `text` says. `secrets` are new ones by name; `came` tells where they are from.
 
     `person` are the fields of the owner that change, `connect` the plugins that are set up, each with its step;
@@ -108,53 +108,53 @@ def look(home: Path) -> Present:
 
 def plan(
     present: Present,
-    wishes: Wishes,
+    request: SetupRequest,
     plugins: Sequence[Plugin],
     *,
     secrets: Mapping[str, str] | None = None,
     model_key: str | None = None,
     file: Path | None = None,
     environment: Mapping[str, str] = os.environ,
-) -> Plan:
-    """Return what is to be written for these wishes.
+) -> SetupPlan:
+    """Return what is to be written for this request.
 
-    `secrets` and `model_key` were typed, and come before those of the environment; `file` is where the wishes stand,
+    `secrets` and `model_key` were typed, and come before those of the environment; `file` is where the request stands,
     for messages. Raises `InvalidError` for what cannot be, with its place, `NotFoundError` for an unknown personality
     or plugin, `ConflictError` for another user id and for a plugin that cannot be set up here.
     """
     at = Places(file)
-    agent = _agent(present, wishes, at)
-    owner, person = _owner(present, wishes, at)
+    agent = _agent(present, request, at)
+    owner, person = _owner(present, request, at)
     with at("connect"):
-        steps = tuple(_steps(wishes, plugins))
+        steps = tuple(_steps(request, plugins))
     came: dict[str, str] = {}
-    found = dict(_from_environment(wishes, steps, environment, came, at))
+    found = dict(_from_environment(request, steps, environment, came, at))
     for name, value in (secrets or {}).items():
         found[name], came[name] = value, ""
     with at("model"):
-        changes, model, key = _model(present, wishes, has_key=model_key is not None)
-    if wishes.model_url:
+        changes, model, key = _model(present, request, has_key=model_key is not None)
+    if request.model_url:
         with at("model_url"):
-            checked_url((model or "").partition("/")[0], wishes.model_url)
+            checked_url((model or "").partition("/")[0], request.model_url)
     if model is not None:
-        variable = wishes.model_key_env or _usual(model, key, present, wishes, environment)
+        variable = request.model_key_env or _usual(model, key, present, request, environment)
         if model_key is not None:
             found[key], came[key] = model_key, ""
         elif variable is not None:
             with at("model_key_env"):
                 found[key], came[key] = _read(variable, environment), f"${variable}"
     with at("embedder"):
-        _embedder(wishes)
+        _embedder(request)
     for name, value in found.items():
         found[name] = _checked(name, value)
-    text = _begun(present, wishes, agent, model, changes)
+    text = _begun(present, request, agent, model, changes)
     for plugin, step in steps:
-        changes |= dict(_flat(("plugins", plugin.name), dict(step.settings) | wishes.plugins.get(plugin.name, {})))
+        changes |= dict(_flat(("plugins", plugin.name), dict(step.settings) | request.plugins.get(plugin.name, {})))
     text = edited(text, changes)
     config, problems = parsed(text.encode(), Home(present.home).config)
     if problems:
         raise InvalidError("SETUP_INVALID", "\n".join(map(str, problems)), hint="daycare init --help")
-    made = Plan(
+    made = SetupPlan(
         present=present,
         text=text,
         config=config,
@@ -173,15 +173,15 @@ def plan(
 
 
 def _begun(
-    present: Present, wishes: Wishes, agent: Mapping[str, str], model: str | None, changes: dict[Key, Any]
+    present: Present, request: SetupRequest, agent: Mapping[str, str], model: str | None, changes: dict[Key, Any]
 ) -> str:
     """Return the text that is there, whose `changes` get what is told of the agent; or that of a new home."""
     if present.text is None:
-        return first_config(agent, wishes.embedder or usual_embedder(), model=model not in (None, RULES))
+        return first_config(agent, request.embedder or usual_embedder(), model=model not in (None, RULES))
     was = present.config.agent
     changes |= {("agent", name): told for name, told in agent.items() if told != getattr(was, name)}
-    if wishes.embedder not in (None, present.config.memory.embedder):
-        changes["memory", "embedder"] = wishes.embedder
+    if request.embedder not in (None, present.config.memory.embedder):
+        changes["memory", "embedder"] = request.embedder
     return present.text
 
 
@@ -220,7 +220,7 @@ def step_of(plugins: Sequence[Plugin], name: str) -> tuple[Plugin, SetupStep]:
 def missing_of(plugin: Plugin, step: SetupStep) -> str:
     """Return why a plugin cannot be set up here, empty if it can; one that does not know cannot."""
     try:
-        with blamed("PLUGIN_FAILED", f"asking the plugin {plugin.name}"):
+        with error_boundary("PLUGIN_FAILED", f"asking the plugin {plugin.name}"):
             return step.missing()
     except DaycareError as error:
         return error.message
@@ -229,39 +229,39 @@ def missing_of(plugin: Plugin, step: SetupStep) -> str:
 # -- the parts of a plan -----------------------------------------------------------------------------------------------
 
 
-def _agent(present: Present, wishes: Wishes, at: Places) -> dict[str, str]:
+def _agent(present: Present, request: SetupRequest, at: Places) -> dict[str, str]:
     was = present.config.agent if present.text is not None else None
     agent = {
-        "name": wishes.agent_name or (was.name if was else AGENT_NAME),
-        "tone": wishes.tone or (was.tone if was else TONE),
-        "personality": wishes.personality or (was.personality if was else PERSONALITY),
+        "name": request.agent_name or (was.name if was else AGENT_NAME),
+        "tone": request.tone or (was.tone if was else TONE),
+        "personality": request.personality or (was.personality if was else PERSONALITY),
     }
-    with at("personality" if wishes.personality else "agent_name"):
+    with at("personality" if request.personality else "agent_name"):
         check_settings(agent, Personalities(Home(present.home).personalities))
     return agent
 
 
-def _owner(present: Present, wishes: Wishes, at: Places) -> tuple[User, dict[str, str]]:
+def _owner(present: Present, request: SetupRequest, at: Places) -> tuple[User, dict[str, str]]:
     known = present.owner
     with at("zone"):
-        zone = check_zone(wishes.zone or (known.zone if known is not None else local_zone()))
+        zone = check_zone(request.zone or (known.zone if known is not None else local_zone()))
     with at("user"):
         if known is None:
-            name = wishes.user_name or wishes.user or "me"
-            id_ = check_user_id(wishes.user) if wishes.user else slug(name)
+            name = request.user_name or request.user or "me"
+            id_ = check_user_id(request.user) if request.user else slug(name)
             return User(id=id_, name=name, zone=zone, operator=True), {}
-        if wishes.user not in (None, known.id):
+        if request.user not in (None, known.id):
             raise ConflictError("USER_SET", f"the owner is {known.id}, and ids stay", hint="daycare users list")
-    wanted = {"name": wishes.user_name or known.name, "zone": zone}
+    wanted = {"name": request.user_name or known.name, "zone": zone}
     return known, {field: told for field, told in wanted.items() if told != getattr(known, field)}
 
 
-def _model(present: Present, wishes: Wishes, *, has_key: bool) -> tuple[dict[Key, Any], str | None, str]:
+def _model(present: Present, request: SetupRequest, *, has_key: bool) -> tuple[dict[Key, Any], str | None, str]:
     """Return changes of config.toml, the model if anything about it is wanted, and the name of its key."""
     now = present.config.models.default
-    model = wishes.model
+    model = request.model
     if model is None:
-        if not (wishes.model_url or wishes.model_key_env or has_key):
+        if not (request.model_url or request.model_key_env or has_key):
             return {}, None, ""
         model = now
     if model == OFFLINE:
@@ -273,13 +273,13 @@ def _model(present: Present, wishes: Wishes, *, has_key: bool) -> tuple[dict[Key
             f'expected "PROVIDER/MODEL" or "{OFFLINE}" instead of "{model}"',
             hint="doc/use/setup.md",
         )
-    if provider == OFFLINE and (wishes.model_url or wishes.model_key_env or has_key):
+    if provider == OFFLINE and (request.model_url or request.model_key_env or has_key):
         raise InvalidError("SETUP_INVALID", f"{model} has neither a key nor an address", hint="name a model, too")
     changes: dict[Key, Any] = {}
     section = present.config.providers.get(provider)
-    if wishes.model_url:
+    if request.model_url:
         at = ("providers", provider)
-        changes[(*at, "base_url")] = wishes.model_url
+        changes[(*at, "base_url")] = request.model_url
         kind = WELL_KNOWN.get(provider, "openai")
         if section is None and kind != "openai":
             changes[(*at, "kind")] = kind
@@ -294,9 +294,9 @@ def _model(present: Present, wishes: Wishes, *, has_key: bool) -> tuple[dict[Key
     return changes, model, (section.key if section is not None else "") or provider
 
 
-def _embedder(wishes: Wishes) -> None:
+def _embedder(request: SetupRequest) -> None:
     """Refuse the local embedder where it is not installed, and what names none."""
-    wanted = wishes.embedder
+    wanted = request.embedder
     if wanted == LOCAL_EMBEDDER and usual_embedder() != LOCAL_EMBEDDER:
         raise ConflictError("SETUP_MISSING", f"{wanted} is not installed", hint="pip install 'daycare[local]'")
     if wanted not in (None, NO_EMBEDDER, LOCAL_EMBEDDER) and "/" not in wanted:
@@ -304,17 +304,17 @@ def _embedder(wishes: Wishes) -> None:
         raise InvalidError("SETUP_INVALID", f'expected {known} instead of "{wanted}"', hint="doc/use/setup.md")
 
 
-def _usual(model: str, key: str, present: Present, wishes: Wishes, environment: Mapping[str, str]) -> str | None:
+def _usual(model: str, key: str, present: Present, request: SetupRequest, environment: Mapping[str, str]) -> str | None:
     """Return where a key is that nobody has named: only for a provider that daycare knows, and has no key of yet."""
     provider = model.partition("/")[0]
     variable = USUAL_VARIABLES.get(provider)
     known = present.config.providers.get(provider)
-    own = not (wishes.model_url or (known is not None and known.base_url))  # a key goes to no other server unasked
+    own = not (request.model_url or (known is not None and known.base_url))  # a key goes to no other server unasked
     return variable if own and variable and environment.get(variable) and key not in present.stored else None
 
 
-def _steps(wishes: Wishes, plugins: Sequence[Plugin]) -> Iterator[tuple[Plugin, SetupStep]]:
-    for name in dict.fromkeys((*wishes.connect, *wishes.plugins)):
+def _steps(request: SetupRequest, plugins: Sequence[Plugin]) -> Iterator[tuple[Plugin, SetupStep]]:
+    for name in dict.fromkeys((*request.connect, *request.plugins)):
         plugin, step = step_of(plugins, name)
         if missing := missing_of(plugin, step):
             raise ConflictError("SETUP_MISSING", f"{name} cannot be connected: {missing}")
@@ -322,13 +322,13 @@ def _steps(wishes: Wishes, plugins: Sequence[Plugin]) -> Iterator[tuple[Plugin, 
 
 
 def _from_environment(
-    wishes: Wishes,
+    request: SetupRequest,
     steps: Sequence[tuple[Plugin, SetupStep]],
     environment: Mapping[str, str],
     came: dict[str, str],
     at: Places,
 ) -> Iterator[tuple[str, str]]:
-    for name, variable in wishes.secrets_env.items():
+    for name, variable in request.secrets_env.items():
         asked = [ask.name for _, step in steps for ask in step.questions if ask.kind == "secret"]
         own = any(name.startswith(f"{plugin.name}.") for plugin, _ in steps)
         with at("secrets_env", name):
@@ -372,7 +372,7 @@ def _flat(key: Key, value: Any) -> Iterator[tuple[Key, Any]]:
         yield key, None if value == "" else value
 
 
-def _complete(made: Plan, plugin: Plugin, step: SetupStep, file: Path | None) -> None:
+def _complete(made: SetupPlan, plugin: Plugin, step: SetupStep, file: Path | None) -> None:
     """Refuse a plugin whose settings are wrong or that lacks what it needs."""
     if plugin.config is not None:
         _ = plugin_settings(made.present.home, made.config, plugin.name, plugin.config, file)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import trio
 
-from daycare.base.blame import blamed
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BrokenError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.setup import SetupStep, Verified
 from daycare.config import Config, plugin_settings
@@ -119,7 +119,7 @@ async def probe_connector(
         if step.check is None or connector not in names:
             continue
         with trio.move_on_after(deadline_s):
-            with blamed("PROBE_FAILED", f"trying {connector} of the plugin {plugin.name}"):
+            with error_boundary("PROBE_FAILED", f"trying {connector} of the plugin {plugin.name}"):
                 return await step.check(connector, settings, found.value)
         raise UnavailableError("PROBE_LATE", f"trying {connector}: no answer within {deadline_s:g} s")
     raise NotFoundError(
@@ -150,7 +150,7 @@ def _in_use(
             continue
         try:
             settings = None if plugin.config is None else plugin_settings(home, config, plugin.name, plugin.config)
-            with blamed("PLUGIN_FAILED", f"asking the plugin {plugin.name}"):
+            with error_boundary("PLUGIN_FAILED", f"asking the plugin {plugin.name}"):
                 names = plugin.wizard.connectors(settings, secrets.value)
         except (InvalidError, UnavailableError):
             continue

@@ -20,7 +20,7 @@ from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite import purging
 from daycare.store.sqlite.copies import sync_file, sync_folder
 from daycare.store.sqlite.database import snapshots
-from daycare.store.sqlite.purging import Person
+from daycare.store.sqlite.purging import PurgedPerson
 
 _LINES_MAX: Final = 20  # told of files that still name somebody
 
@@ -34,7 +34,7 @@ class Purged(msgspec.Struct, frozen=True, kw_only=True):
     named: tuple[str, ...]
 
 
-def look(home: Home, user: str) -> Person:
+def look(home: Home, user: str) -> PurgedPerson:
     """Return what is there of a person. The caller has the home's lock."""
     return purging.look(_database(home), check_user_id(user), features.rows())
 
@@ -62,7 +62,7 @@ def _database(home: Home) -> str:
     return location
 
 
-def _shared(home: Home, person: Person) -> int:
+def _shared(home: Home, person: PurgedPerson) -> int:
     """Remove their folders among the shared documents; return how many files they had."""
     names = tuple(root.removeprefix("/").replace("/", ".") for root in person.roots)
     gone = [home.memory / "users" / user for user in person.users]
@@ -78,7 +78,7 @@ def _shared(home: Home, person: Person) -> int:
     return many
 
 
-def _clean_log(file: Path, person: Person) -> int:
+def _clean_log(file: Path, person: PurgedPerson) -> int:
     """Take lines out of a log that are about them; return how many."""
     signs = tuple(sign.encode() for sign in _signs(person))
     part = file.with_name(f".{file.name}.part")
@@ -100,7 +100,7 @@ def _clean_log(file: Path, person: Person) -> int:
     return many
 
 
-def _signs(person: Person) -> Iterator[str]:
+def _signs(person: PurgedPerson) -> Iterator[str]:
     for root in person.roots:
         yield from (f"{root}/", f'"{root}"')
     for user in person.users:
@@ -121,7 +121,7 @@ def _copies(home: Home, location: str) -> Iterator[Path]:
     yield from sorted(home.path.glob("before-restore-*"))
 
 
-def _named(home: Home, person: Person) -> Iterator[str]:
+def _named(home: Home, person: PurgedPerson) -> Iterator[str]:
     """Yield where files that people write still name them."""
     files = [home.config, *(sorted(home.cron.rglob("*")) if home.cron.is_dir() else ())]
     signs = [*(f"{root}/" for root in person.roots), *person.accounts]

@@ -24,7 +24,7 @@ from daycare.feature import Feature
 from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.ops.applying import Applying, Reloaded
-from daycare.ops.stop import Stop
+from daycare.ops.stop import StopRequest
 from daycare.ops.watching import Watched
 from daycare.ops.watching import stamp as watched_stamp
 from daycare.settings import Live
@@ -53,7 +53,7 @@ class Reloading(Feature):
         home: Home,
         applying: Applying,
         live: Live,
-        stop: Stop,
+        stop: StopRequest,
         bus: Bus,
         clock: Clock,
         tell: Callable[[str], Awaitable[None]],

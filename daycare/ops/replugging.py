@@ -11,7 +11,7 @@ from daycare.agent.commands import Commands
 from daycare.agent.provenance import Provenance
 from daycare.connectors.courier import Courier
 from daycare.connectors.host import Host
-from daycare.plugins.extensions import Change, Extensions
+from daycare.plugins.extensions import Extensions, PluginChange
 from daycare.tools.catalogue import Catalogue
 
 
@@ -28,7 +28,7 @@ class Replugging:
     behaviours: Behaviours
     provenance: Provenance
 
-    async def replug(self, change: Change) -> None:
+    async def replug(self, change: PluginChange) -> None:
         """Carry a change out."""
         before, after = change.before, change.new.plugin
         extensions = self.extensions

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from daycare.base.clock import Clock
-from daycare.ops.stop import Stop
+from daycare.ops.stop import StopRequest
 from daycare.store.home import Home
 
 
@@ -15,7 +15,7 @@ class Run:
     mode: str
     owner: str
     clock: Clock
-    stop: Stop = field(default_factory=Stop)
+    stop: StopRequest = field(default_factory=StopRequest)
 
     def __post_init__(self) -> None:
         """Begin."""

@@ -17,9 +17,9 @@ from daycare.agent.sections import introduce
 from daycare.base.clock import SystemClock
 from daycare.base.connector import DIRECT
 from daycare.base.errors import InvalidError
+from daycare.base.memory_settings import LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.messages import Origin
 from daycare.base.path import check_user_id
-from daycare.base.recollection import LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.zones import zone_of
 from daycare.config import AgentSection, load
 from daycare.features import open_store

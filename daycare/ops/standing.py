@@ -14,7 +14,7 @@ from daycare.store.sqlite.store import Store
 
 
 @dataclass(frozen=True)
-class Standing:
+class DaemonStanding:
     """Looks at the parts that a daemon cannot do without."""
 
     run: Run

@@ -34,7 +34,9 @@ class Steering(Feature):
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/status`, `/v1/events` and the like."""
-        from daycare.api.routes_control import Control
+        from daycare.api.routes_control import ControlRoutes
 
         run = self._run
-        return Control(self._store, self._bus, closing, self._overview, self._reload, run.stop.ask, run.mode).routes()
+        return ControlRoutes(
+            self._store, self._bus, closing, self._overview, self._reload, run.stop.ask, run.mode
+        ).routes()

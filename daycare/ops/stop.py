@@ -8,7 +8,7 @@ import trio
 
 
 @dataclass
-class Stop:
+class StopRequest:
     """How the daemon is asked to end: set `event`; `restart` asks for a fresh start of the program afterwards."""
 
     event: trio.Event = field(default_factory=trio.Event)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from daycare.base.errors import BrokenError
-from daycare.base.lines import Key, key_lines
+from daycare.base.toml_positions import Key, key_lines
 
 Changes = Mapping[Key, Any]
 """What is to stand under which key, such as `("models", "default")`; None: nothing any more."""

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from daycare.base.blame import blamed
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.setup import SetupStep, Verified
 from daycare.config import Config, load, plugin_settings
 from daycare.ops import bare
-from daycare.ops.planning import RULES, Plan
+from daycare.ops.planning import RULES, SetupPlan
 from daycare.ops.probing import StoredSecrets, probe_connector, probe_model
 from daycare.plugin import Plugin
 
 
-def try_model(plan: Plan) -> None:
+def try_model(plan: SetupPlan) -> None:
     """Call the plan's model once, with its key. Raises as `probe_model` does."""
     if plan.model is None or plan.model == RULES:
         return
@@ -42,7 +42,7 @@ def try_key(home: Path, name: str, value: str) -> str:
     return connector
 
 
-def try_connector(plan: Plan, step: SetupStep) -> Verified:
+def try_connector(plan: SetupPlan, step: SetupStep) -> Verified:
     """Try the account of a plugin that the plan sets up. Raises as `probe_connector` does."""
     return bare.run(probe_connector, plan.config, plan.present.home, step.connector, plan.secrets)
 
@@ -51,7 +51,7 @@ def in_use(home: Path, config: Config, plugin: Plugin, step: SetupStep) -> Seque
     """Return the connectors of a plugin that are in use now; none of one that cannot say."""
     try:
         settings = None if plugin.config is None else plugin_settings(home, config, plugin.name, plugin.config)
-        with blamed("PLUGIN_FAILED", f"asking the plugin {plugin.name}"):
+        with error_boundary("PLUGIN_FAILED", f"asking the plugin {plugin.name}"):
             return step.connectors(settings, StoredSecrets(home, config).value)
     except DaycareError:
         return ()  # what is wrong with it is told when it is chosen

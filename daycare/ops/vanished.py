@@ -6,8 +6,8 @@ from pathlib import Path
 
 from daycare.base.errors import BrokenError
 from daycare.config import Config
+from daycare.features.backups.backup_store import scheduled_in
 from daycare.features.backups.engine import folder_of
-from daycare.features.backups.shelf import scheduled_in
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite.guard import rescues
 from daycare.store.sqlite.mark import file_of

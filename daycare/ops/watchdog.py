@@ -13,7 +13,7 @@ import trio
 
 from daycare.base.limits import START_EXTEND_S, START_LOOK_S, START_MAX_S, STATUS_EVERY_S, WATCHDOG_STALLED_S
 from daycare.observe import log
-from daycare.ops.notify import Notify
+from daycare.ops.notify import ServiceNotify
 
 Pulse = Callable[[], int | None]
 
@@ -21,7 +21,7 @@ Pulse = Callable[[], int | None]
 class Watchdog:
     """Looks at `pulses` and tells `notify`; `describe` says in a line how the daemon is."""
 
-    def __init__(self, notify: Notify, pulses: Mapping[str, Pulse], describe: Callable[[], str]) -> None:
+    def __init__(self, notify: ServiceNotify, pulses: Mapping[str, Pulse], describe: Callable[[], str]) -> None:
         self._notify = notify
         self._pulses = pulses
         self._describe = describe
@@ -74,7 +74,7 @@ class Starting:
     Work is a hundredth of the processor's time; a start that waits for something gets no more than it has.
     """
 
-    def __init__(self, notify: Notify) -> None:
+    def __init__(self, notify: ServiceNotify) -> None:
         self._notify = notify
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="starting", daemon=True)

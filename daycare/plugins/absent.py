@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 
 import trio
 
-from daycare.base.blame import blamed
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.plugin import InferRequest, Plugin, Provider, ProviderConfig, StreamEvent
 
@@ -44,7 +44,7 @@ def sure(plugin: str, make: Factory) -> Factory:
 
     def build(config: ProviderConfig) -> Provider:
         try:
-            with blamed("PLUGIN_FAILED", f"its plugin {plugin} could not make it"):
+            with error_boundary("PLUGIN_FAILED", f"its plugin {plugin} could not make it"):
                 return make(config)
         except DaycareError as error:
             return Absent(config.name, error.message)

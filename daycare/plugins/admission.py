@@ -13,9 +13,9 @@ from daycare.base.errors import ConflictError, DaycareError, InvalidError, Unava
 from daycare.plugin import Connector, Plugin
 from daycare.plugins.absent import sure
 from daycare.plugins.checked import connectors_of, held
-from daycare.plugins.context import Context, Surroundings
+from daycare.plugins.context import HostContext, Surroundings
 from daycare.plugins.contract import flaws, provides
-from daycare.plugins.discovery import Found, in_time
+from daycare.plugins.discovery import DiscoveredPlugin, in_time
 
 Settings = Callable[[str, type[msgspec.Struct]], Any]
 
@@ -27,14 +27,14 @@ OURS: Final = (*TOOLS, "memory_ask")  # tools of memory, which is no plugin: nob
 class Admitted:
     """A plugin that takes part."""
 
-    found: Found
+    found: DiscoveredPlugin
     plugin: Plugin
-    context: Context
+    context: HostContext
     connectors: Mapping[str, Connector]
 
 
 @dataclass
-class Taken:
+class TakenNames:
     """Names that are given away, each with who has it."""
 
     names: dict[tuple[str, str], str] = field(
@@ -61,11 +61,13 @@ class Taken:
         self.names |= dict.fromkeys(wanted, plugin.name)
 
 
-def admit(found: Iterable[Found], settings: Settings, around: Surroundings) -> tuple[list[Admitted], list[Found]]:
+def admit(
+    found: Iterable[DiscoveredPlugin], settings: Settings, around: Surroundings
+) -> tuple[list[Admitted], list[DiscoveredPlugin]]:
     """Return who takes part and who is left out, both in the order found. A program's own plugins raise."""
     admitted: list[Admitted] = []
-    left_out: list[Found] = []
-    taken = Taken()
+    left_out: list[DiscoveredPlugin] = []
+    taken = TakenNames()
     for one in found:
         if one.plugin is None:
             left_out.append(one)
@@ -79,21 +81,23 @@ def admit(found: Iterable[Found], settings: Settings, around: Surroundings) -> t
     return admitted, left_out
 
 
-def admit_anew(one: Found, settings: Settings, around: Surroundings, others: Iterable[Admitted]) -> Admitted:
+def admit_anew(one: DiscoveredPlugin, settings: Settings, around: Surroundings, others: Iterable[Admitted]) -> Admitted:
     """Return a plugin set up with the settings it has now, beside `others`, which keep their names.
 
     As at a start everybody waits for that: a setup may read secrets, and it is not given long.
 
     Raises `DaycareError` for settings that are wrong, or when it cannot be set up.
     """
-    taken = Taken()
+    taken = TakenNames()
     for other in others:
         taken.take(other.plugin)
     assert one.plugin is not None
     return _admit(one, one.plugin, settings, around, taken)
 
 
-def orphans(sections: Iterable[str], found: Sequence[Found], disable: Sequence[str]) -> list[Found]:
+def orphans(
+    sections: Iterable[str], found: Sequence[DiscoveredPlugin], disable: Sequence[str]
+) -> list[DiscoveredPlugin]:
     """Return each `[plugins.NAME]` section whose plugin does not exist, as something that is missing."""
     names = {one.name for one in found} | set(disable)
     missing = []
@@ -105,13 +109,15 @@ def orphans(sections: Iterable[str], found: Sequence[Found], disable: Sequence[s
                 f"config.toml has settings for [plugins.{name}], and no such plugin is installed",
                 hint=f"did you mean {near[0]}?" if near else "install it, or delete the section",
             )
-            missing.append(Found(name=name, reference="", source="loaded", problem=problem))
+            missing.append(DiscoveredPlugin(name=name, reference="", source="loaded", problem=problem))
     return missing
 
 
-def _admit(one: Found, plugin: Plugin, settings: Settings, around: Surroundings, taken: Taken) -> Admitted:
+def _admit(
+    one: DiscoveredPlugin, plugin: Plugin, settings: Settings, around: Surroundings, taken: TakenNames
+) -> Admitted:
     config = settings(plugin.name, plugin.config) if plugin.config is not None else None
-    context = Context(plugin.name, config, around)
+    context = HostContext(plugin.name, config, around)
     trusted = one.source in ("built in", "given")
 
     def set_up() -> tuple[Plugin, dict[str, Connector]]:

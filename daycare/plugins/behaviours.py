@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import trio
 
-from daycare.agent.behaviours import FAILED, Part
+from daycare.agent.behaviours import FAILED, BehaviourPart
 from daycare.base import foreign
 from daycare.base.behaviour import Behaviour, BehaviourContext, BehaviourMessage
 from daycare.base.clock import Clock
@@ -13,14 +13,14 @@ from daycare.base.events import PluginFailed
 from daycare.base.limits import BEHAVIOUR_DEADLINE_S, BEHAVIOUR_WAIT_S
 from daycare.observe.bus import Bus
 from daycare.plugins.admission import Admitted
-from daycare.plugins.context import Context, in_its_own
+from daycare.plugins.context import HostContext, in_its_own
 
 _ITS_FAULT = ("PLUGIN_FAILED", "PLUGIN_LATE")  # any other error it raised on purpose
 _LOOK_S = 0.1
 _AGAIN_S = 15.0  # before a turn looks again whether its plugin runs
 
 
-def acting(admitted: Iterable[Admitted], bus: Bus, clock: Clock) -> dict[str, Part]:
+def acting(admitted: Iterable[Admitted], bus: Bus, clock: Clock) -> dict[str, BehaviourPart]:
     """Return the behaviours of plugins by PLUGIN/NAME."""
     return {
         f"{each.plugin.name}/{behaviour.name}": ForeignBehaviour(behaviour, each.context, bus, clock)
@@ -30,9 +30,9 @@ def acting(admitted: Iterable[Admitted], bus: Bus, clock: Clock) -> dict[str, Pa
 
 
 class ForeignBehaviour:
-    """One behaviour of a plugin; see `agent.behaviours.Part`."""
+    """One behaviour of a plugin; see `agent.behaviours.BehaviourPart`."""
 
-    def __init__(self, behaviour: Behaviour, context: Context, bus: Bus, clock: Clock) -> None:
+    def __init__(self, behaviour: Behaviour, context: HostContext, bus: Bus, clock: Clock) -> None:
         self.name = behaviour.name
         self.description = behaviour.description
         self.plugin = context.name

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command
+from daycare.agent.commands import Command, CommandAnswer
 from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, DaycareError
@@ -14,7 +14,7 @@ from daycare.base.secrecy import without_known
 from daycare.observe.bus import Bus
 from daycare.plugin import ChatCommand
 from daycare.plugins.admission import Admitted
-from daycare.plugins.context import Context, in_its_own
+from daycare.plugins.context import HostContext, in_its_own
 from daycare.store.records import Agent, InboxRow
 
 _ITS_FAULT: Final = ("PLUGIN_FAILED", "PLUGIN_LATE")  # any other error is its answer
@@ -32,14 +32,14 @@ def offered(admitted: Iterable[Admitted], bus: Bus, clock: Clock) -> dict[str, C
 class Foreign:
     """One command of a plugin."""
 
-    def __init__(self, word: str, command: ChatCommand, context: Context, bus: Bus, clock: Clock) -> None:
+    def __init__(self, word: str, command: ChatCommand, context: HostContext, bus: Bus, clock: Clock) -> None:
         self._word = word
         self._command = command
         self._context = context
         self._bus = bus
         self._clock = clock
 
-    async def run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         """Let the plugin answer. What it raises on purpose is the answer, too."""
         name = self._context.name
         if self._context.tasks is None:
@@ -55,7 +55,7 @@ class Foreign:
             if error.code in _ITS_FAULT:
                 self._blame(error)
             raise
-        return Answer(without_known(text)[:REPLY_MAX_CHARS].strip() or "Done.")
+        return CommandAnswer(without_known(text)[:REPLY_MAX_CHARS].strip() or "Done.")
 
     async def _say(self, agent: Agent, rest: str) -> str:
         return foreign.text(await self._command.run(self._context, agent.path, agent.user, rest))

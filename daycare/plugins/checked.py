@@ -15,8 +15,8 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base import foreign
-from daycare.base.blame import blamed
 from daycare.base.connector import Paired, Pairing
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import InvalidError
 from daycare.base.limits import (
     MODEL_LIST_MAX,
@@ -47,7 +47,7 @@ from daycare.plugin import (
     Waiting,
 )
 from daycare.tools import lengthy
-from daycare.tools.context import Context
+from daycare.tools.context import ToolCallContext
 
 _WAIT_MAX_S: Final = 3_600.0  # that a connector may ask for at a time; it is asked again then
 _AT_A_TIME: Final = 8  # pieces of a stream before others run: with all that is done for one, some 10 ms
@@ -179,11 +179,11 @@ class CheckedConnector:
 
     def _blamed(self) -> AbstractContextManager[None]:
         """Where it may have done something already: that may be tried again."""
-        return blamed("CONNECTOR_CRASHED", f"{self.name} crashed", hint="daycare logs")
+        return error_boundary("CONNECTOR_CRASHED", f"{self.name} crashed", hint="daycare logs")
 
     def _at_once(self) -> AbstractContextManager[None]:
         """Where it only says something, which is the same each time."""
-        return blamed("CONNECTOR_CRASHED", f"{self.name} crashed", InvalidError, hint="daycare logs")
+        return error_boundary("CONNECTOR_CRASHED", f"{self.name} crashed", InvalidError, hint="daycare logs")
 
 
 class CheckedPaired(CheckedConnector):
@@ -231,7 +231,7 @@ class CheckedProvider:
     async def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream the model's answer."""
         doing = f"Model call to {self.name}/{request.model} failed"
-        with blamed("PROVIDER_CRASHED", doing, hint="daycare logs"):
+        with error_boundary("PROVIDER_CRASHED", doing, hint="daycare logs"):
             events = self.inner.infer(request)
             if not hasattr(events, "__anext__") or not hasattr(events, "aclose"):
                 raise TypeError(f"infer gave a {type(events).__name__}, expected an async generator")
@@ -241,13 +241,13 @@ class CheckedProvider:
                     seen += 1
                     if seen % _AT_A_TIME == 0:
                         await trio.lowlevel.checkpoint()  # it may never wait itself, and nobody's turn would come
-                    with blamed("MODEL_GARBLED", doing):
+                    with error_boundary("MODEL_GARBLED", doing):
                         known = await _event(event)
                     yield known
 
     async def models(self) -> list[str]:
         """Return the names of the models that can be used."""
-        with blamed("PROVIDER_CRASHED", f"Asking {self.name} for its models failed", hint="daycare logs"):
+        with error_boundary("PROVIDER_CRASHED", f"Asking {self.name} for its models failed", hint="daycare logs"):
             found = foreign.items(await self.inner.models(), 100 * MODEL_LIST_MAX)
             return [foreign.line(name) for name in found]
 
@@ -255,7 +255,7 @@ class CheckedProvider:
         """Close its connections, if it keeps any."""
         close = getattr(self.inner, "aclose", None)
         if close is not None:
-            with blamed("PROVIDER_CRASHED", f"Closing {self.name} failed", hint="daycare logs"):
+            with error_boundary("PROVIDER_CRASHED", f"Closing {self.name} failed", hint="daycare logs"):
                 await close()
 
 
@@ -269,7 +269,7 @@ class CheckedEmbedder:
 
     async def embed(self, model: str, texts: Sequence[str]) -> memoryview:
         """Return the vectors of texts."""
-        with blamed("EMBEDDING_GARBAGE", f"Embedding with {self.name}", hint="daycare logs"):
+        with error_boundary("EMBEDDING_GARBAGE", f"Embedding with {self.name}", hint="daycare logs"):
             view: object = await self.inner.embed(model, texts)
             if not isinstance(view, memoryview) or view.format != "f":
                 raise TypeError(f"it gave a {type(view).__name__}, expected a view of 32-bit floats")
@@ -328,7 +328,7 @@ class CheckedTool:
         result: object = await self.inner.run(context, arguments)
         if isinstance(result, Waiting):
             deadline_s = foreign.seconds(result.deadline_s, WAIT_MAX_S)
-            if not isinstance(context, Context) or result.key not in context.waits:
+            if not isinstance(context, ToolCallContext) or result.key not in context.waits:
                 raise ValueError("it waits for an answer to what it has not asked")
             return Waiting(key=result.key, deadline_s=deadline_s)
         if isinstance(result, Sourced):
@@ -353,18 +353,18 @@ class CheckedTool:
 
 def _step(plugin: str, step: SetupStep) -> SetupStep:
     def missing() -> str:
-        with blamed("PLUGIN_FAILED", f"asking the plugin {plugin} what it needs"):
+        with error_boundary("PLUGIN_FAILED", f"asking the plugin {plugin} what it needs"):
             return foreign.text(step.missing(), foreign.REASON_MAX_CHARS)
 
     def connectors(settings: Any, secret: Secret) -> Sequence[str]:
-        with blamed("PLUGIN_FAILED", f"asking the plugin {plugin} for its connectors"):
+        with error_boundary("PLUGIN_FAILED", f"asking the plugin {plugin} for its connectors"):
             return [foreign.line(name) for name in foreign.items(step.connectors(settings, secret), foreign.ITEMS_MAX)]
 
     check = step.check
 
     async def verified(connector: str, settings: Any, secret: Secret) -> Verified:
         assert check is not None
-        with blamed("PROBE_FAILED", f"trying {connector} of the plugin {plugin}"):
+        with error_boundary("PROBE_FAILED", f"trying {connector} of the plugin {plugin}"):
             return foreign.struct(await check(connector, settings, secret), Verified, foreign.REASON_MAX_CHARS)
 
     return replace(step, missing=missing, connectors=connectors, check=None if check is None else verified)

@@ -16,20 +16,20 @@ from typing import Any
 
 import msgspec
 
-from daycare.base.blame import blamed
 from daycare.base.clock import SystemClock
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.plugin import Inbound
 from daycare.plugins.admission import admit
 from daycare.plugins.context import Surroundings
 from daycare.plugins.contract import provides
-from daycare.plugins.discovery import GROUP, Found, discover, load_one
+from daycare.plugins.discovery import GROUP, DiscoveredPlugin, discover, load_one
 from daycare.store.records import Receipt
 
 MAY_IMPORT = ("daycare.plugin", "daycare.webhook", "daycare.messenger", "daycare.base", "daycare.testing")
 
 
-class Report(msgspec.Struct, kw_only=True):
+class CheckReport(msgspec.Struct, kw_only=True):
     """What a check found. `problems` keep the plugin out of a daemon; `warnings` do not."""
 
     reference: str
@@ -42,7 +42,7 @@ class Report(msgspec.Struct, kw_only=True):
     warnings: list[str] = msgspec.field(default_factory=list)
 
 
-def check(wanted: str) -> list[Report]:
+def check(wanted: str) -> list[CheckReport]:
     """Check the plugins of a folder with a pyproject.toml, of a Python file, or of a module.
 
     Raises `NotFoundError` PLUGIN_NOT_FOUND when there is none.
@@ -60,7 +60,7 @@ def references(wanted: str) -> list[tuple[str, str]]:
         return [(f"{path.stem}:plugin", "")]
     sys.path.insert(0, str(Path.cwd()))
     module, _, attribute = wanted.partition(":")
-    with blamed("PLUGIN_FAILED", f"looking for {module}"):
+    with error_boundary("PLUGIN_FAILED", f"looking for {module}"):
         named = all(part.isidentifier() for part in module.split("."))
         if not named or find_spec(module) is None:
             raise NotFoundError(
@@ -86,9 +86,9 @@ def _of_project(folder: Path) -> list[tuple[str, str]]:
     return [(str(value), str(project.get("version", ""))) for value in points.values()]
 
 
-def _check(reference: str, version: str) -> Report:
-    report = Report(reference=reference)
-    one = load_one(Found(name=reference, reference=reference, source="loaded", version=version))
+def _check(reference: str, version: str) -> CheckReport:
+    report = CheckReport(reference=reference)
+    one = load_one(DiscoveredPlugin(name=reference, reference=reference, source="loaded", version=version))
     report.name, report.version = one.name, one.version
     if one.plugin is None:
         assert one.problem is not None
@@ -97,7 +97,7 @@ def _check(reference: str, version: str) -> Report:
     plugin = one.plugin
     report.description = plugin.description
     try:
-        with blamed("PLUGIN_FAILED", f"setting up {plugin.name}"):
+        with error_boundary("PLUGIN_FAILED", f"setting up {plugin.name}"):
             report.problems += _set_up(one, report)
     except DaycareError as error:
         report.problems.append(error.message)
@@ -107,7 +107,7 @@ def _check(reference: str, version: str) -> Report:
     return report
 
 
-def _set_up(one: Found, report: Report) -> Iterator[str]:
+def _set_up(one: DiscoveredPlugin, report: CheckReport) -> Iterator[str]:
     """Do what a daemon does before it runs a plugin, beside the built-in ones."""
     plugin = one.plugin
     assert plugin is not None

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import trio
 
 from daycare.base import foreign
-from daycare.base.blame import blamed
 from daycare.base.clock import Clock
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BusyError, ConflictError, DaycareError, ForbiddenError, InvalidError
 from daycare.base.limits import BATCH_MAX_ITEMS, PLUGIN_TASKS_MAX
 from daycare.observe import log
@@ -21,7 +21,7 @@ from daycare.plugins import handed_in
 from daycare.store.records import Receipt
 
 
-class Host(Protocol):
+class ConnectionHost(Protocol):
     """What the daemon does for connections."""
 
     async def receive(self, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str) -> Sequence[Outcome]:
@@ -61,10 +61,10 @@ class Surroundings:
     token: Callable[[str], bytes | None]
     unseal: Callable[[bytes], str]
     accept: Callable[[Inbound], Awaitable[Receipt]]
-    host: Host | None = None  # none where plugins are only looked at
+    host: ConnectionHost | None = None  # none where plugins are only looked at
 
 
-class Context:
+class HostContext:
     """A `PluginContext`."""
 
     def __init__(self, name: str, config: Any, around: Surroundings) -> None:
@@ -168,14 +168,14 @@ class Context:
         return self._host.commands()
 
     @property
-    def _host(self) -> Host:
+    def _host(self) -> ConnectionHost:
         if self._around.host is None:
             raise ConflictError("CHECK_ONLY", f"connecting the plugin {self.name}: this is a check")
         return self._around.host
 
     def _handed(self, what: str) -> AbstractContextManager[None]:
         """Let what is wrong with a value be the plugin's own `InvalidError`."""
-        return blamed("PLUGIN_VALUE", f"taking {what} of the plugin {self.name}", InvalidError)
+        return error_boundary("PLUGIN_VALUE", f"taking {what} of the plugin {self.name}", InvalidError)
 
     def _check(self, connector: str, *keys: str) -> None:
         """Refuse what concerns another plugin's connector; an empty key is none."""
@@ -199,7 +199,7 @@ class Context:
         self.tasks.start_soon(task, *arguments)
 
 
-async def in_its_own(context: Context, call: Callable[[], Awaitable[str]], deadline_s: float, doing: str) -> str:
+async def in_its_own(context: HostContext, call: Callable[[], Awaitable[str]], deadline_s: float, doing: str) -> str:
     """Return what a call of a running plugin returns; raise at the deadline, also when it ignores being cancelled.
 
     It runs among the plugin's own tasks, so what cannot be ended hangs there and nowhere else.
@@ -209,7 +209,7 @@ async def in_its_own(context: Context, call: Callable[[], Awaitable[str]], deadl
 
     async def run() -> None:
         try:
-            with scope, blamed("PLUGIN_FAILED", doing):
+            with scope, error_boundary("PLUGIN_FAILED", doing):
                 found.append(foreign.text(await call()))
         except DaycareError as error:
             found.append(error)

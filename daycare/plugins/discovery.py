@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Literal, TypeVar
 
-from daycare.base.blame import blamed
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BrokenError, DaycareError, UnavailableError
 from daycare.base.limits import PLUGIN_LOAD_S
 from daycare.plugin import Plugin
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class DiscoveredPlugin:
     """A plugin, or what stands in its way: `plugin` is None exactly when there is a `problem`.
 
     `loaded` are those that the configuration names, `given` those that a program hands in.
@@ -35,12 +35,12 @@ class Found:
     plugin: Plugin | None = None
     problem: DaycareError | None = None
 
-    def without(self, problem: DaycareError) -> Found:
+    def without(self, problem: DaycareError) -> DiscoveredPlugin:
         """Return it as one that is left out."""
         return replace(self, plugin=None, problem=problem)
 
 
-def discover(load: Sequence[str] = (), disable: Sequence[str] = ()) -> list[Found]:
+def discover(load: Sequence[str] = (), disable: Sequence[str] = ()) -> list[DiscoveredPlugin]:
     """Return every plugin that is installed or named as `module:attribute`, but those disabled, by name.
 
     Built-in ones come first. One that cannot be used is told of, with its problem, and harms no other. Raises
@@ -48,16 +48,16 @@ def discover(load: Sequence[str] = (), disable: Sequence[str] = ()) -> list[Foun
     """
     found = [_installed(*each) for each in _points() if each[0].name not in disable]
     for reference in load:
-        one = load_one(Found(name=reference, reference=reference, source="loaded"))
+        one = load_one(DiscoveredPlugin(name=reference, reference=reference, source="loaded"))
         if isinstance(one.problem, BrokenError):
             raise one.problem
         found.append(one)
     return [one for one in found if one.name not in disable]
 
 
-def given(plugin: Plugin) -> Found:
+def given(plugin: Plugin) -> DiscoveredPlugin:
     """Return a plugin that a program hands in. Raises `BrokenError` when it does not keep the contract."""
-    one = _judged(Found(name=plugin.name, reference=plugin.name, source="given"), plugin)
+    one = _judged(DiscoveredPlugin(name=plugin.name, reference=plugin.name, source="given"), plugin)
     if one.problem is not None:
         raise BrokenError(one.problem.code, one.problem.message) from one.problem
     return one
@@ -72,7 +72,7 @@ def in_time(work: Callable[[], T], doing: str) -> T:
 
     def run() -> None:
         try:
-            with blamed("PLUGIN_FAILED", doing):
+            with error_boundary("PLUGIN_FAILED", doing):
                 done.put((work(), None))
         except DaycareError as error:
             done.put((None, error))
@@ -107,15 +107,15 @@ def _points() -> Iterator[tuple[EntryPoint, str, bool]]:
             yield point, version, ours
 
 
-def _installed(point: EntryPoint, version: str, ours: bool) -> Found:
+def _installed(point: EntryPoint, version: str, ours: bool) -> DiscoveredPlugin:
     source: Literal["built in", "installed"] = "built in" if ours else "installed"
-    return load_one(Found(name=point.name, reference=point.value, source=source, version=version))
+    return load_one(DiscoveredPlugin(name=point.name, reference=point.value, source=source, version=version))
 
 
-def load_one(one: Found) -> Found:
+def load_one(one: DiscoveredPlugin) -> DiscoveredPlugin:
     """Import what is found at `reference`, and judge it."""
 
-    def work() -> Found:
+    def work() -> DiscoveredPlugin:
         return _judged(one, _import(one.reference))
 
     if one.source == "built in":
@@ -143,7 +143,7 @@ def _import(reference: str) -> object:
         ) from error
 
 
-def _judged(one: Found, plugin: object) -> Found:
+def _judged(one: DiscoveredPlugin, plugin: object) -> DiscoveredPlugin:
     wrong = flaws(plugin)
     if isinstance(plugin, Plugin) and not wrong:
         return replace(one, name=plugin.name, version=plugin.version or one.version, plugin=plugin)

@@ -9,8 +9,8 @@ from typing import Any
 import trio
 
 from daycare.agent.hooks import Hooked, Hooks
-from daycare.base.blame import blamed
 from daycare.base.connector import Health
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError
 from daycare.config import Config, plugin_settings
 from daycare.observe.bus import Bus
@@ -20,12 +20,12 @@ from daycare.plugins.admission import Admitted, admit, admit_anew, orphans
 from daycare.plugins.behaviours import acting
 from daycare.plugins.chat_commands import offered
 from daycare.plugins.context import Surroundings
-from daycare.plugins.discovery import Found, discover, given
+from daycare.plugins.discovery import DiscoveredPlugin, discover, given
 from daycare.plugins.running import Running
 
 
 @dataclass(frozen=True)
-class Change:
+class PluginChange:
     """A plugin as it was and as its new settings make it; `old` is None for one that was left out until now."""
 
     old: Admitted | None
@@ -107,12 +107,12 @@ class Extensions:
 
     # -- other settings ----------------------------------------------------------------------------------------------
 
-    def prepare(self, before: Config, after: Config) -> list[Change]:
+    def prepare(self, before: Config, after: Config) -> list[PluginChange]:
         """Set up each plugin anew whose own section is another one; nothing is ended or started yet.
 
         Raises `DaycareError` for the first whose settings are wrong, or that cannot be set up with them.
         """
-        changes: list[Change] = []
+        changes: list[PluginChange] = []
         for one in self._found:
             was, now = before.plugins.settings.get(one.name, {}), after.plugins.settings.get(one.name, {})
             if one.plugin is None or one.plugin.config is None or was == now:
@@ -121,10 +121,10 @@ class Extensions:
             others = [each for each in self._admitted if each is not old and all(each is not it.old for it in changes)]
             others += [change.new for change in changes]
             settings = partial(plugin_settings, self._home, after)
-            changes.append(Change(old, admit_anew(one, settings, self._around, others)))
+            changes.append(PluginChange(old, admit_anew(one, settings, self._around, others)))
         return changes
 
-    async def change(self, change: Change) -> None:
+    async def change(self, change: PluginChange) -> None:
         """Let a plugin live on with what was prepared for it, and nobody else notice."""
         old, new = change.old, change.new
         if old is not None:
@@ -172,7 +172,7 @@ def _resting(one: Admitted, connectors: Sequence[str]) -> Iterator[tuple[str, He
     in_use = connectors  # what asks for nothing needs no setting up
     try:
         if connectors and one.plugin.wizard is not None:
-            with blamed("SETUP_FAILED", f"asking the plugin {one.plugin.name} for its connectors"):
+            with error_boundary("SETUP_FAILED", f"asking the plugin {one.plugin.name} for its connectors"):
                 in_use = one.plugin.wizard.connectors(one.context.config, one.context.secret)
     except DaycareError as error:
         yield from ((name, Health(state="off", reason=error.message, hint=error.hint)) for name in connectors)
@@ -182,11 +182,11 @@ def _resting(one: Admitted, connectors: Sequence[str]) -> Iterator[tuple[str, He
         yield name, Health(state="off", reason=known[0], hint=known[1])
 
 
-def _is_orphan(one: Found) -> bool:
+def _is_orphan(one: DiscoveredPlugin) -> bool:
     return one.problem is not None and one.problem.code == "PLUGIN_UNKNOWN"
 
 
-def look(config: Config, home: Path) -> list[Found]:
+def look(config: Config, home: Path) -> list[DiscoveredPlugin]:
     """Return all plugins as a daemon would find them, settings read, without setting any of them up."""
     wish = config.plugins
     found = discover(wish.load, wish.disable)

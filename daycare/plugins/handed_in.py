@@ -10,12 +10,12 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base import foreign
-from daycare.base.blame import blamed
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import InvalidError
 from daycare.base.limits import (
     FILE_MAX_BYTES,
+    FRAGMENT_MAX_CHARS,
     KEY_MAX_CHARS,
-    SCRAP_MAX_CHARS,
 )
 from daycare.base.messages import File
 from daycare.base.times import is_moment
@@ -52,15 +52,15 @@ async def came_in(item: object) -> Inbound | Unreadable:
     await trio.lowlevel.checkpoint()  # a hundred of them take a while
     if isinstance(item, Unreadable):
         reason = foreign.text(item.reason, foreign.REASON_MAX_CHARS)
-        return Unreadable(key=foreign.line(item.key), reason=reason, body=foreign.text(item.body, SCRAP_MAX_CHARS))
+        return Unreadable(key=foreign.line(item.key), reason=reason, body=foreign.text(item.body, FRAGMENT_MAX_CHARS))
     if not isinstance(item, Inbound):
         raise TypeError(f"a {type(item).__name__} is neither an Inbound nor an Unreadable")
     key = foreign.line(item.key)
     try:
-        with blamed("INBOUND_WRONG", "a message cannot be taken", InvalidError):
+        with error_boundary("INBOUND_WRONG", "a message cannot be taken", InvalidError):
             return await inbound(item)
     except InvalidError as wrong:
-        body = foreign.text(item.text, SCRAP_MAX_CHARS) if isinstance(item.text, str) else ""
+        body = foreign.text(item.text, FRAGMENT_MAX_CHARS) if isinstance(item.text, str) else ""
         return Unreadable(key=key, reason=wrong.message, body=body)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import trio
 
 from daycare.base import foreign
-from daycare.base.blame import blamed
 from daycare.base.clock import Clock
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError
 from daycare.base.events import PluginFailed, PluginStarted
 from daycare.base.limits import (
@@ -24,11 +24,11 @@ from daycare.observe.bus import Bus
 from daycare.plugins.admission import Admitted
 from daycare.plugins.context import in_its_own
 from daycare.plugins.contract import provides
-from daycare.plugins.discovery import Found
+from daycare.plugins.discovery import DiscoveredPlugin
 
 
 @dataclass
-class Life:
+class PluginLife:
     """One plugin's life. `state` is `stopped`, `held` (may not start yet), `running`, `failed` (waits for a start)."""
 
     admitted: Admitted
@@ -43,8 +43,10 @@ class Life:
 class Running:
     """Runs the plugins that were admitted, and tells how all are, those left out included."""
 
-    def __init__(self, admitted: Sequence[Admitted], left_out: Sequence[Found], bus: Bus, clock: Clock) -> None:
-        self._lives = [Life(each) for each in admitted]
+    def __init__(
+        self, admitted: Sequence[Admitted], left_out: Sequence[DiscoveredPlugin], bus: Bus, clock: Clock
+    ) -> None:
+        self._lives = [PluginLife(each) for each in admitted]
         self.left_out = left_out
         self._bus = bus
         self._clock = clock
@@ -70,9 +72,9 @@ class Running:
                     await life.ended.wait()
             if life.ended is not None and not life.ended.is_set():
                 self._stubborn(life)
-            self._lives[self._lives.index(life)] = begun = Life(new)
+            self._lives[self._lives.index(life)] = begun = PluginLife(new)
         else:
-            self._lives.append(begun := Life(new))
+            self._lives.append(begun := PluginLife(new))
         if self._tasks is not None:
             self._tasks.start_soon(self._keep, begun)
             self._bus.publish(PluginStarted(at_ms=self._clock.now_ms(), plugin=new.plugin.name))
@@ -107,7 +109,7 @@ class Running:
 
     # -- one life ----------------------------------------------------------------------------------------------------
 
-    async def _keep(self, life: Life) -> None:
+    async def _keep(self, life: PluginLife) -> None:
         life.ended = trio.Event()
         delay_s = RETRY_BASE_S
         try:
@@ -130,11 +132,11 @@ class Running:
             life.state = "stopped"
             life.ended.set()
 
-    async def _live(self, life: Life) -> DaycareError:
+    async def _live(self, life: PluginLife) -> DaycareError:
         """Run a plugin until it crashes; return of what."""
         plugin, context = life.admitted.plugin, life.admitted.context
         try:
-            with blamed("PLUGIN_CRASHED", f"running the plugin {plugin.name}"):
+            with error_boundary("PLUGIN_CRASHED", f"running the plugin {plugin.name}"):
                 async with trio.open_nursery() as tasks:
                     context.tasks, life.state = tasks, "running"
                     if plugin.start is not None:
@@ -148,7 +150,7 @@ class Running:
 
     # -- how it is ---------------------------------------------------------------------------------------------------
 
-    async def _ask(self, life: Life, health: dict[str, str]) -> None:
+    async def _ask(self, life: PluginLife, health: dict[str, str]) -> None:
         plugin, context = life.admitted.plugin, life.admitted.context
         ask = plugin.health
         if ask is None or life.state != "running":
@@ -160,7 +162,7 @@ class Running:
         except DaycareError as problem:
             health[plugin.name] = f"unhealthy: {problem.message}"
 
-    def _told(self, life: Life, health: Mapping[str, str], hooks: Mapping[str, Any]) -> dict[str, Any]:
+    def _told(self, life: PluginLife, health: Mapping[str, str], hooks: Mapping[str, Any]) -> dict[str, Any]:
         one, plugin = life.admitted.found, life.admitted.plugin
         failed = life.state == "failed" and life.problem is not None
         return {
@@ -179,7 +181,7 @@ class Running:
             "hooks": hooks.get(plugin.name, {}),
         }
 
-    def _stubborn(self, life: Life) -> None:
+    def _stubborn(self, life: PluginLife) -> None:
         name = life.admitted.plugin.name
         reason = f"stopping the plugin {name}: it was not gone after {PLUGIN_STOP_S:g} s"
         self._failed(name, "stop", DaycareError("PLUGIN_STUBBORN", reason), None)
@@ -197,7 +199,7 @@ class Running:
         )
 
 
-def left_out(one: Found) -> dict[str, Any]:
+def left_out(one: DiscoveredPlugin) -> dict[str, Any]:
     """Return what is known of a plugin that does not take part."""
     assert one.problem is not None
     return {

@@ -26,7 +26,7 @@ from daycare.base.budget import (
 from daycare.base.limits import BUDGET_WARN_SHARE
 from daycare.base.path import Kind
 from daycare.base.times import local_time
-from daycare.store.records_budgets import BudgetRow, Ceiling, Standing
+from daycare.store.records_budgets import BudgetRow, BudgetStanding, Ceiling
 
 _BACKGROUND: Final = (Kind.CRON, Kind.TASK)
 
@@ -99,7 +99,7 @@ def ceilings_of(scopes: Iterable[Scope], day: str, most: Use, *, background: boo
     return found
 
 
-def tightest(standings: Sequence[Standing]) -> Standing | None:
+def tightest(standings: Sequence[BudgetStanding]) -> BudgetStanding | None:
     """Return the ceiling that stops a call, None if there is room: of several the one that will stop it longest."""
     reached = [standing for standing in standings if standing.reached]
     if not reached:
@@ -107,7 +107,7 @@ def tightest(standings: Sequence[Standing]) -> Standing | None:
     return max(reached, key=lambda it: (it.used_up, it.ceiling.name.startswith("month"), len(it.ceiling.path)))
 
 
-def near_end(standings: Iterable[Standing]) -> list[Standing]:
+def near_end(standings: Iterable[BudgetStanding]) -> list[BudgetStanding]:
     """Return the ceilings of which people are to be told that little is left."""
     return [it for it in standings if it.used >= BUDGET_WARN_SHARE * it.ceiling.limit]
 
@@ -153,7 +153,7 @@ def until_words(period: Period, day: str, zone: str, now_ms: int) -> str:
     return f"until {ends.day} {ends:%B}, {ends:%H:%M}"
 
 
-def used_up_words(standing: Standing, until: str) -> str:
+def used_up_words(standing: BudgetStanding, until: str) -> str:
     """Return the sentence that says that a budget is used up."""
     it = standing.ceiling
     period, measure = split_name(it.name)
@@ -169,7 +169,7 @@ def used_up_words(standing: Standing, until: str) -> str:
     return f"{what} to {round(100 * BUDGET_WARN_SHARE)} %, and {until} the rest is for what people write"
 
 
-def near_end_words(standing: Standing) -> str:
+def near_end_words(standing: BudgetStanding) -> str:
     """Return the sentence that says that little is left of a budget."""
     it = standing.ceiling
     period, measure = split_name(it.name)
@@ -178,7 +178,7 @@ def near_end_words(standing: Standing) -> str:
     return f"{used} of {limit} ({percent} %) of the budget of {whose(it.path)} for {this(period)} are used."
 
 
-def raise_words(standing: Standing) -> str:
+def raise_words(standing: BudgetStanding) -> str:
     """Return what stands behind `/budget raise` to have as much once more: `2 usd today`."""
     it = standing.ceiling
     period, measure = split_name(it.name)

@@ -3,7 +3,7 @@
 from collections.abc import Set
 from typing import NamedTuple
 
-from daycare.base.consent import CHANGES, IDENTITY, ApprovalsSection, Consent, Rule
+from daycare.base.consent import CHANGES, IDENTITY, ApprovalRule, ApprovalsSection, Consent
 from daycare.base.messages import Origin
 
 
@@ -37,7 +37,7 @@ def within(path: str, subtree: str) -> bool:
     return not subtree or path == subtree or path.startswith(f"{subtree}/")
 
 
-def _fits(rule: Rule, tool: str, agent: str, document: str, origins: Set[Origin]) -> bool:
+def _fits(rule: ApprovalRule, tool: str, agent: str, document: str, origins: Set[Origin]) -> bool:
     return (
         tool in rule.tools
         and within(agent, rule.agents)

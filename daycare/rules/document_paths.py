@@ -77,7 +77,7 @@ class Address(msgspec.Struct, frozen=True):
         return self.layers == (Layer.AGENT,) and self.name.startswith(DAILY)
 
 
-class Folder(msgspec.Struct, frozen=True):
+class FolderScope(msgspec.Struct, frozen=True):
     """Where to look for documents: below `path` (empty: everywhere), whose names in `layers` begin with `prefix`."""
 
     path: str
@@ -113,29 +113,29 @@ def parse(path: str) -> Address:
     return Address(path, name, layers)
 
 
-def folder(path: str) -> Folder:
+def folder(path: str) -> FolderScope:
     """Read where to look: empty for everywhere, or a path such as `knowledge`, `shared/skills/`, `project/garden`.
 
     Raises `InvalidError` MEMORY_PATH_INVALID.
     """
     if path == "":
-        return Folder("", tuple(Layer), "")
+        return FolderScope("", tuple(Layer), "")
     segments = _split(path.removesuffix("/"))
     match segments:
         case (prefix,) if prefix in _PREFIXES:
-            return Folder(prefix, (_PREFIXES[prefix],), "")
+            return FolderScope(prefix, (_PREFIXES[prefix],), "")
         case ("workspace",):
-            return Folder("workspace", (Layer.WORKSPACE,), "")
+            return FolderScope("workspace", (Layer.WORKSPACE,), "")
         case ("project", *rest) if len(rest) < 2:
-            return Folder("/".join(segments), (Layer.PROJECT,), "".join(f"{_name(path, part)}/" for part in rest))
+            return FolderScope("/".join(segments), (Layer.PROJECT,), "".join(f"{_name(path, part)}/" for part in rest))
     layer = _PREFIXES.get(segments[0])
     inside = segments[1:] if layer else segments
     match inside:
         case ("daily",) if layer in (None, Layer.AGENT):
-            return Folder("/".join(segments), (Layer.AGENT,), DAILY)
+            return FolderScope("/".join(segments), (Layer.AGENT,), DAILY)
         case (top, *rest) if top in _FOLDERS and len(rest) < 2:
             below = "".join(f"{_name(path, part)}/" for part in rest)
-            return Folder("/".join(segments), (layer,) if layer else CASCADE, f"{top}/{below}")
+            return FolderScope("/".join(segments), (layer,) if layer else CASCADE, f"{top}/{below}")
     raise _wrong(path, "a folder: knowledge, skills, daily, workspace, project, agent, shared or global")
 
 

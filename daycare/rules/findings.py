@@ -1,15 +1,15 @@
 """What the scanner found, as a request for approval keeps it."""
 
 from daycare.rules.suspicion import scan_gently
-from daycare.store.records_approvals import Finding
+from daycare.store.records_approvals import ApprovalFinding
 
 _EXCERPT_MAX_CHARS = 200  # of a passage: enough to find it
 
 
-async def findings_of(text: str) -> list[Finding]:
+async def findings_of(text: str) -> list[ApprovalFinding]:
     """Return what is suspicious in a text, in its order; others run in between."""
     return [
-        Finding(
+        ApprovalFinding(
             severity=found.severity,
             meaning=found.why.removesuffix(".") + (f" (hidden: {found.form})" if found.form else ""),
             excerpt=text[found.start : found.end][:_EXCERPT_MAX_CHARS],

@@ -16,7 +16,7 @@ _CACHED_MAX: Final = 4_096
 _GROUPS_MAX: Final = 4
 
 
-class Rule(NamedTuple):
+class GrammarRule(NamedTuple):
     """Classes that make a meaning when they stand together; the first is the one the others must be near to."""
 
     kind: str
@@ -219,11 +219,11 @@ class Grammar:
         self.derived: Final = _Finder([rule for rule in rules if not rule.severity])
         self.rules: Final = _Finder([rule for rule in rules if rule.severity])
 
-    def _rule(self, kind: str, severity: str, groups: str, apart: int, unless: str) -> Rule:
+    def _rule(self, kind: str, severity: str, groups: str, apart: int, unless: str) -> GrammarRule:
         parsed = tuple(
             (self.words.mask(group.replace("|", " ").replace("!", "")), "!" in group) for group in groups.split(" + ")
         )
-        return Rule(
+        return GrammarRule(
             kind, severity, parsed, apart * WORD_FAR, self.words.mask(unless), groups.startswith(("without", "nact"))
         )
 
@@ -231,13 +231,13 @@ class Grammar:
 class _Finder:
     """Finds the rules of which every group is there, without asking each."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[GrammarRule]) -> None:
         self._rules = rules
         self._by_classes: Bounded[int, tuple[int, int, int, int]] = Bounded(_CACHED_MAX)
-        self._found: Bounded[int, tuple[Rule, ...]] = Bounded(_CACHED_MAX)
+        self._found: Bounded[int, tuple[GrammarRule, ...]] = Bounded(_CACHED_MAX)
         assert all(len(rule.groups) <= _GROUPS_MAX for rule in rules)
 
-    def possible(self, rows: Iterable[int]) -> tuple[Rule, ...]:
+    def possible(self, rows: Iterable[int]) -> tuple[GrammarRule, ...]:
         """Return the rules that words with these classes may have."""
         first, second, third, fourth = 0, 0, 0, 0
         known = self._by_classes

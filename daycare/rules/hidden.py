@@ -1,6 +1,6 @@
 """Forms in which a text is hidden: each is undone, and what comes out is handed back to be read like any other text.
 
-What comes out is bounded for a whole text (`Budget`); what is left unread is said.
+What comes out is bounded for a whole text (`UndoBudget`); what is left unread is said.
 """
 
 import base64
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from daycare.rules.normal import View, all_at
+from daycare.rules.normal import NormalView, all_at
 from daycare.rules.vocabulary import Vocabulary
 
 DECODED_MAX_CHARS: Final = 24_576  # of one text, all forms together; some 60 ms of reading
@@ -32,7 +32,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _ROT13: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
 
 
-class Budget:
+class UndoBudget:
     """How much of one text may still be undone."""
 
     def __init__(self) -> None:
@@ -55,11 +55,11 @@ class Budget:
 class Form(NamedTuple):
     """A text that was hidden, and how."""
 
-    view: View
+    view: NormalView
     name: str
 
 
-def invisible(view: View, budget: Budget) -> Iterator[Form | None]:
+def invisible(view: NormalView, budget: UndoBudget) -> Iterator[Form | None]:
     """Return the texts written in characters that show nothing."""
     for pattern in (_TAGS, _SELECTORS):
         for found in _found(pattern, view.text):
@@ -77,7 +77,7 @@ def invisible(view: View, budget: Budget) -> Iterator[Form | None]:
                 yield Form(_at(view, found, text), "invisible characters")
 
 
-def encoded(view: View, budget: Budget) -> Iterator[Form | None]:
+def encoded(view: NormalView, budget: UndoBudget) -> Iterator[Form | None]:
     """Return the texts that were encoded as a whole; None now and then, so that others get a turn."""
     for pattern, name, decode in _ENCODINGS:
         for found in _found(pattern, view.text):
@@ -86,7 +86,7 @@ def encoded(view: View, budget: Budget) -> Iterator[Form | None]:
                 yield Form(_at(view, found, text[: budget.part(len(text))]), name)
 
 
-def spaced(view: View, words: Vocabulary, budget: Budget) -> Iterator[Form | None]:
+def spaced(view: NormalView, words: Vocabulary, budget: UndoBudget) -> Iterator[Form | None]:
     """Return the texts whose letters stand apart."""
     for found in _found(_SPACED, view.text, _OVERLAP_CHARS):
         yield None
@@ -98,7 +98,7 @@ def spaced(view: View, words: Vocabulary, budget: Budget) -> Iterator[Form | Non
         yield Form(pieces(view, places, words), "spaced-out letters")
 
 
-def pieces(view: View, places: Sequence[int], words: Vocabulary) -> View:
+def pieces(view: NormalView, places: Sequence[int], words: Vocabulary) -> NormalView:
     """Return the letters at `places` as words."""
     text: list[str] = []
     starts: list[int] = []
@@ -120,10 +120,12 @@ def pieces(view: View, places: Sequence[int], words: Vocabulary) -> View:
             text.append(" ")
             starts.append(starts[-1])
             ends.append(ends[-1])
-    return View("".join(text), starts, ends)
+    return NormalView("".join(text), starts, ends)
 
 
-def joined(view: View, places: Sequence[tuple[int, int]], words: Vocabulary, budget: Budget) -> Iterator[Form | None]:
+def joined(
+    view: NormalView, places: Sequence[tuple[int, int]], words: Vocabulary, budget: UndoBudget
+) -> Iterator[Form | None]:
     """Return the texts whose words stand without blanks between them."""
     last = 0
     for stretch in _together(places, 1):
@@ -143,7 +145,9 @@ def joined(view: View, places: Sequence[tuple[int, int]], words: Vocabulary, bud
             yield Form(pieces(view, part, words), "words without blanks")
 
 
-def turned(view: View, places: Sequence[tuple[int, int]], backwards: bool, budget: Budget) -> Iterator[Form | None]:
+def turned(
+    view: NormalView, places: Sequence[tuple[int, int]], backwards: bool, budget: UndoBudget
+) -> Iterator[Form | None]:
     """Return the texts around words that mean something with rot13 or backwards."""
     last = 0
     for stretch in _together(places, _APART_CHARS, at_least=2):
@@ -157,7 +161,7 @@ def turned(view: View, places: Sequence[tuple[int, int]], backwards: bool, budge
             if not budget.take(len(part.text) * (2 if backwards else 1)):
                 return
             if backwards:
-                yield Form(View(part.text[::-1], part.starts[::-1], part.ends[::-1]), "reversed text")
+                yield Form(NormalView(part.text[::-1], part.starts[::-1], part.ends[::-1]), "reversed text")
                 yield Form(part._replace(text=_WORD.sub(lambda word: word[0][::-1], part.text)), "reversed words")
             else:
                 yield Form(part._replace(text=part.text.translate(_ROT13)), "rot13")
@@ -201,7 +205,7 @@ def _found(pattern: re.Pattern[str], text: str, overlap: int = 0) -> Iterator[re
         yield None
 
 
-def _at(view: View, found: re.Match[str], text: str) -> View:
+def _at(view: NormalView, found: re.Match[str], text: str) -> NormalView:
     return all_at(text, *view.span(found.start(), found.end()))
 
 

@@ -11,7 +11,7 @@ _PIECE_CHARS: Final = 2_048
 _OVERLAP_CHARS: Final = 300  # no mark is longer
 
 
-class Mark(NamedTuple):
+class FoundMark(NamedTuple):
     """A mark and its place in the text that was read."""
 
     kind: str
@@ -178,7 +178,7 @@ def phrases(text: str) -> Iterator[tuple[str, int, int] | None]:
         yield None
 
 
-def marks(text: str) -> Iterator[Mark | None]:
+def marks(text: str) -> Iterator[FoundMark | None]:
     """Return the marks in a folded text; None after each piece, so that others get a turn."""
     for at in range(0, len(text), _PIECE_CHARS):
         begin, end = max(0, at - _OVERLAP_CHARS), min(len(text), at + _PIECE_CHARS)
@@ -186,6 +186,6 @@ def marks(text: str) -> Iterator[Mark | None]:
         for kind, clues, pattern in _MARKS:
             if any(clue in part for clue in clues):
                 for found in pattern.finditer(text, begin, end):
-                    yield Mark(kind, found.start(), found.end(), clues is _PLAIN)
+                    yield FoundMark(kind, found.start(), found.end(), clues is _PLAIN)
                 yield None
         yield None

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from daycare.rules.grammar import WORD_FAR, Rule, grammar
+from daycare.rules.grammar import WORD_FAR, GrammarRule, grammar
 from daycare.rules.vocabulary import TOKEN, Vocable
 from daycare.rules.weighing import HARMLESS, Known, Row, Weight, kind, scales
 
@@ -50,7 +50,7 @@ class Meaning(NamedTuple):
     end: int
 
 
-class Reader:
+class MeaningReader:
     """Reads one text."""
 
     def __init__(self, text: str, hidden: bool = False) -> None:
@@ -255,7 +255,7 @@ class Reader:
                 ]
         return rows
 
-    def _matches(self, rule: Rule, rows: list[Row]) -> Iterator[tuple[Row, list[Row]]]:
+    def _matches(self, rule: GrammarRule, rows: list[Row]) -> Iterator[tuple[Row, list[Row]]]:
         """Return each row that may be the first of `rule`, and the nearest for its other groups."""
         wanted, told = rule.groups[0]
         rest = [(classes, 3 if must else 2) for classes, must in rule.groups[1:]]

@@ -54,16 +54,16 @@ _LEET: Final = str.maketrans("013457@$8!|", "oieastasbil")
 _LEET_ELL: Final = str.maketrans("013457@$8!|", "oleastasbll")
 
 
-class View(NamedTuple):
+class NormalView(NamedTuple):
     """A text, and where each of its characters stood in the original."""
 
     text: str
     starts: Sequence[int]
     ends: Sequence[int]
 
-    def part(self, start: int, end: int) -> "View":
+    def part(self, start: int, end: int) -> "NormalView":
         """Return the view of a part."""
-        return View(self.text[start:end], self.starts[start:end], self.ends[start:end])
+        return NormalView(self.text[start:end], self.starts[start:end], self.ends[start:end])
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the place in the original of the characters from `start` to `end`, which is not empty."""
@@ -71,14 +71,14 @@ class View(NamedTuple):
         return (starts, ends) if starts < ends else (self.starts[end - 1], self.ends[start])  # it is turned round
 
 
-def whole(text: str) -> View:
+def whole(text: str) -> NormalView:
     """Return the view of an original text."""
-    return View(text, range(len(text)), range(1, len(text) + 1))
+    return NormalView(text, range(len(text)), range(1, len(text) + 1))
 
 
-def all_at(text: str, start: int, end: int) -> View:
+def all_at(text: str, start: int, end: int) -> NormalView:
     """Return the view of a text that came out of the characters from `start` to `end` as a whole."""
-    return View(text, [start] * len(text), [end] * len(text))
+    return NormalView(text, [start] * len(text), [end] * len(text))
 
 
 class _Places(Sequence[int]):
@@ -117,18 +117,18 @@ class Copy:
         self._starts = _Places()
         self._ends = _Places()
 
-    def add(self, view: View) -> None:
+    def add(self, view: NormalView) -> None:
         """Put `view` behind what there is."""
         self._texts.append(view.text)
         self._starts.add(view.starts)
         self._ends.add(view.ends)
 
-    def view(self) -> View:
+    def view(self) -> NormalView:
         """Return all there is."""
-        return View("".join(self._texts), self._starts, self._ends)
+        return NormalView("".join(self._texts), self._starts, self._ends)
 
 
-def chunks(view: View) -> Iterator[View]:
+def chunks(view: NormalView) -> Iterator[NormalView]:
     """Cut a view into pieces, beside words and escapes where possible."""
     text, start = view.text, 0
     while len(text) - start > CHUNK_CHARS:
@@ -144,7 +144,7 @@ def chunks(view: View) -> Iterator[View]:
         yield view.part(start, len(text))
 
 
-def bare(view: View) -> View:
+def bare(view: NormalView) -> NormalView:
     """Return `view` without escapes and without characters that show nothing."""
     for _ in range(_ESCAPE_ROUNDS):
         if not _ESCAPED.search(view.text):
@@ -153,11 +153,11 @@ def bare(view: View) -> View:
     if _INVISIBLE.search(view.text):
         kept = [place for place, char in enumerate(view.text) if not _INVISIBLE.match(char)]
         text, starts, ends = view
-        view = View("".join(text[n] for n in kept), [starts[n] for n in kept], [ends[n] for n in kept])
+        view = NormalView("".join(text[n] for n in kept), [starts[n] for n in kept], [ends[n] for n in kept])
     return view
 
 
-def folded(view: View) -> View:
+def folded(view: NormalView) -> NormalView:
     """Return `view` in the plainest letters."""
     text = view.text
     if text.isascii():
@@ -173,7 +173,7 @@ def folded(view: View) -> View:
         parts.append(new)
         starts.extend([start] * len(new))
         ends.extend([end] * len(new))
-    return View("".join(parts), starts, ends)
+    return NormalView("".join(parts), starts, ends)
 
 
 def lookalike(word: str) -> str:
@@ -217,7 +217,7 @@ class _Fold(dict[int, str]):
 _fold: Final = _Fold()
 
 
-def _unescaped(view: View) -> View:
+def _unescaped(view: NormalView) -> NormalView:
     text, at = view.text, 0
     parts: list[str] = []
     starts: list[int] = []
@@ -241,7 +241,7 @@ def _unescaped(view: View) -> View:
     parts.append(text[at:])
     starts.extend(view.starts[at:])
     ends.extend(view.ends[at:])
-    return View("".join(parts), starts, ends)
+    return NormalView("".join(parts), starts, ends)
 
 
 @lru_cache(_ESCAPES_MAX_KNOWN)

@@ -44,7 +44,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class PermissionStep(msgspec.Struct, frozen=True, kw_only=True):
     """What one of the line may by itself."""
 
     path: str
@@ -65,7 +65,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision
     reason: str
     limited_by: str
-    steps: tuple[Step, ...]
+    steps: tuple[PermissionStep, ...]
 
 
 class Rules:
@@ -109,7 +109,7 @@ class Rules:
                 return f"rule {rule.number} of config.toml ({rule.rule})"
         return ""
 
-    def _step(self, party: Party, action: str, target: Path, *, acts: bool) -> Step:
+    def _step(self, party: Party, action: str, target: Path, *, acts: bool) -> PermissionStep:
         fits = [*self._fitting(party, action, target), *self._tools(party, action, acts=acts)]
         start = _default(party.path, action, target)
         if start.decision is Decision.DENY:  # only an allow opens what is closed by itself
@@ -117,7 +117,7 @@ class Rules:
             start = next(opening, start)
         narrowing = [fit for fit in fits if fit.decision is not Decision.ALLOW]
         because = max((start, *narrowing), key=lambda fit: _STRICTNESS.index(fit.decision))
-        return Step(path=str(party.path), decision=because.decision, because=because, fits=tuple(fits))
+        return PermissionStep(path=str(party.path), decision=because.decision, because=because, fits=tuple(fits))
 
     def _fitting(self, party: Party, action: str, target: Path) -> Iterator[Fit]:
         for rule in self._rules:

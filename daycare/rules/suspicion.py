@@ -16,12 +16,12 @@ import trio
 from daycare.rules import hidden
 from daycare.rules.grammar import grammar
 from daycare.rules.markers import PHRASES, marks, phrases
-from daycare.rules.meaning import Reader
-from daycare.rules.normal import INVISIBLE, Copy, View, bare, chunks, folded, whole
+from daycare.rules.meaning import MeaningReader
+from daycare.rules.normal import INVISIBLE, Copy, NormalView, bare, chunks, folded, whole
 from daycare.rules.shown import shown
 from daycare.rules.vocabulary import vocabulary
 
-__all__ = ["Finding", "scan", "scan_gently", "shown"]
+__all__ = ["SuspiciousPassage", "scan", "scan_gently", "shown"]
 
 FINDINGS_MAX: Final = 200  # nobody reads more; later ones only widen the last
 HOLD_S: Final = 0.001  # how long the loop is held; a step may take three more
@@ -56,7 +56,7 @@ _FOREIGN: Final = re.compile("[\u0370-\u058f\u13a0-\u13ff\uab30-\uabbf]")
 _DIGITS_INSIDE: Final = re.compile(r"[a-zA-Z][0134578@$!|]+[a-zA-Z]|^[0134578@$!|]+[a-zA-Z]{2}|[a-zA-Z]{2}[0134578@$]$")
 
 
-class Finding(msgspec.Struct, frozen=True):
+class SuspiciousPassage(msgspec.Struct, frozen=True):
     """A passage that a person should look at before it is approved."""
 
     severity: Severity
@@ -67,7 +67,7 @@ class Finding(msgspec.Struct, frozen=True):
     form: str  # how it was hidden, or ""
 
 
-def scan(text: str) -> list[Finding]:
+def scan(text: str) -> list[SuspiciousPassage]:
     """Return what is suspicious in a text, in its order."""
     scanning = _Scan(text)
     for _ in scanning.steps():
@@ -75,7 +75,7 @@ def scan(text: str) -> list[Finding]:
     return scanning.found
 
 
-async def scan_gently(text: str) -> list[Finding]:
+async def scan_gently(text: str) -> list[SuspiciousPassage]:
     """Return what `scan` does, letting others run in between."""
     if not grammar.cache_info().currsize:  # reading the words takes a tenth of a second, once
         await trio.to_thread.run_sync(grammar)
@@ -91,11 +91,11 @@ async def scan_gently(text: str) -> list[Finding]:
 
 class _Scan:
     def __init__(self, text: str) -> None:
-        self.found: list[Finding] = []
+        self.found: list[SuspiciousPassage] = []
         self._text = text
         self._spans: dict[tuple[str, str, str], list[list[int]]] = {}
         self._count = 0
-        self._budget = hidden.Budget()
+        self._budget = hidden.UndoBudget()
 
     def steps(self) -> Iterator[None]:
         """Do the work in steps, with the result in `found`."""
@@ -115,7 +115,7 @@ class _Scan:
                 yield None
                 if severity == "danger" or not self._known_worse(kind, start, end):
                     self.found.append(
-                        Finding(
+                        SuspiciousPassage(
                             severity="danger" if severity == "danger" else "warning",
                             kind=kind,
                             start=start,
@@ -126,7 +126,7 @@ class _Scan:
                     )
         self.found.sort(key=lambda finding: (finding.start, finding.end, finding.kind))
 
-    def _read(self, view: View, form: str, depth: int) -> Iterator[None]:
+    def _read(self, view: NormalView, form: str, depth: int) -> Iterator[None]:
         stripped, plain_copy = Copy(), Copy()
         for chunk in chunks(view):
             part = bare(chunk)
@@ -134,7 +134,7 @@ class _Scan:
             plain_copy.add(folded(part))
             yield None
         plain = plain_copy.view()
-        reader = Reader(plain.text, hidden=bool(form))
+        reader = MeaningReader(plain.text, hidden=bool(form))
         for meaning in reader.read():
             if meaning is None:
                 yield None

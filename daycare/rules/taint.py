@@ -14,7 +14,7 @@ import msgspec
 from daycare.base.limits import DOCUMENT_PROVENANCE_MAX
 from daycare.base.messages import EnvelopeKind, File, Message, Origin, Origins, Part, Text, ToolResult
 from daycare.store.records import InboxRow, Step
-from daycare.store.records_approvals import DESK
+from daycare.store.records_approvals import APPROVALS_SENDER
 
 # Tools of ours whose results are somebody else's words, where the result itself does not tell whose.
 RELAYING: Final = frozenset(("read_result", "ask", "spawn", "read_history"))
@@ -43,7 +43,7 @@ _SOURCE_MAX_CHARS: Final = 160
 _NAME_MAX_CHARS: Final = 64
 
 
-class Source(msgspec.Struct, frozen=True):
+class TaintSource(msgspec.Struct, frozen=True):
     """Something that a turn has read: in words for a person, and where it came from.
 
     `vouched`: whoever said it had read nothing of others, or a person has said yes to it.
@@ -57,7 +57,7 @@ class Source(msgspec.Struct, frozen=True):
 class Sources(msgspec.Struct, frozen=True):
     """All that a turn has read."""
 
-    read: tuple[Source, ...] = ()
+    read: tuple[TaintSource, ...] = ()
 
     @property
     def origins(self) -> frozenset[Origin]:
@@ -98,7 +98,7 @@ def sources_of(rows: Sequence[InboxRow], steps: Sequence[Step], trusted: Collect
 
     A foreign tool counts from its start: it may act on what it has read before it returns.
     """
-    read: list[Source] = []
+    read: list[TaintSource] = []
     for row in rows:
         read += _of_row(row)
     for step in steps:
@@ -109,21 +109,21 @@ def sources_of(rows: Sequence[InboxRow], steps: Sequence[Step], trusted: Collect
 
 def sources_in(history: Sequence[Message], trusted: Collection[str]) -> Sources:
     """Return what a conversation has read from outside in earlier turns, which its model reads again in each."""
-    read: list[Source] = []
+    read: list[TaintSource] = []
     for message in history:
         if message.role == "user" and not _is_own(message.origin, message.sender):
             told = f"an earlier message of {_one_line(message.sender)}"
             read += _said(told, message.origin, message.origins)
         elif message.role == "assistant":
-            read += [Source("what an earlier turn had read", origin) for origin in message.origins or ()]
+            read += [TaintSource("what an earlier turn had read", origin) for origin in message.origins or ()]
         for part in message.parts:
             if isinstance(part, File):
-                read.append(Source(f'file {part.id} "{_one_line(part.name)}"', Origin.FILE))
+                read.append(TaintSource(f'file {part.id} "{_one_line(part.name)}"', Origin.FILE))
             elif isinstance(part, ToolResult):
                 told = f"an earlier result of {part.name}"
                 read += _brought(told, part.name, part.origins, Origin.FILE, trusted)
         if message.role == "user" and any(map(_is_quoted, message.parts)):
-            read.append(Source("words quoted in an earlier message", Origin.FORWARD))
+            read.append(TaintSource("words quoted in an earlier message", Origin.FORWARD))
     return Sources(tuple(read))
 
 
@@ -143,10 +143,10 @@ def worst(origins: Collection[Origin]) -> Origin:
     return next((origin for origin in _WORST if origin in origins), Origin.PERSON)
 
 
-def _of_row(row: InboxRow) -> Iterator[Source]:
+def _of_row(row: InboxRow) -> Iterator[TaintSource]:
     envelope = row.envelope
-    if envelope.origin is Origin.SYSTEM and envelope.sender == DESK:
-        yield Source("a decision on an earlier request", Origin.PERSON)
+    if envelope.origin is Origin.SYSTEM and envelope.sender == APPROVALS_SENDER:
+        yield TaintSource("a decision on an earlier request", Origin.PERSON)
         return
     said = envelope.person
     name = _one_line(said.name, _NAME_MAX_CHARS)
@@ -154,14 +154,14 @@ def _of_row(row: InboxRow) -> Iterator[Source]:
     what = "answer" if envelope.kind is EnvelopeKind.RESULT else _WHAT.get(envelope.origin, "message")
     yield from _said(f"{what} {row.seq} of {_one_line(who)}", envelope.origin, envelope.origins)
     if said.context:
-        yield Source(f"words quoted in message {row.seq}", Origin.FORWARD)
+        yield TaintSource(f"words quoted in message {row.seq}", Origin.FORWARD)
     if said.chat and envelope.origin is Origin.PERSON:
-        yield Source(f"group message {row.seq}", Origin.GROUP)
+        yield TaintSource(f"group message {row.seq}", Origin.GROUP)
     for file in envelope.files:
-        yield Source(f'file {file.id} "{_one_line(file.name)}"', Origin.FILE)
+        yield TaintSource(f'file {file.id} "{_one_line(file.name)}"', Origin.FILE)
 
 
-def _of_step(step: Step, trusted: Collection[str]) -> Iterator[Source]:
+def _of_step(step: Step, trusted: Collection[str]) -> Iterator[TaintSource]:
     if step.wait and step.message is None and step.name in trusted:
         return  # nothing of it was read yet
     results = step.message.parts if step.message is not None else ()
@@ -171,20 +171,22 @@ def _of_step(step: Step, trusted: Collection[str]) -> Iterator[Source]:
     yield from _brought(_told(step), step.name, origins, Origin.AGENT if step.wait else Origin.FILE, trusted)
 
 
-def _brought(told: str, tool: str, origins: Origins, otherwise: Origin, trusted: Collection[str]) -> Iterator[Source]:
+def _brought(
+    told: str, tool: str, origins: Origins, otherwise: Origin, trusted: Collection[str]
+) -> Iterator[TaintSource]:
     """What a tool's result brought: only the daemon's own are believed what they tell of it."""
     if tool not in trusted or (origins is None and tool in RELAYING):
-        yield Source(told, otherwise)
+        yield TaintSource(told, otherwise)
     else:
-        yield from (Source(told, origin) for origin in origins or ())
+        yield from (TaintSource(told, origin) for origin in origins or ())
 
 
-def _said(told: str, origin: Origin, origins: Origins) -> Iterator[Source]:
+def _said(told: str, origin: Origin, origins: Origins) -> Iterator[TaintSource]:
     """Yield what somebody said: with the words of others that went into it, where that is known."""
     if origins:
-        yield from (Source(told, each) for each in origins)
+        yield from (TaintSource(told, each) for each in origins)
     else:
-        yield Source(told, origin, vouched=origins is not None)
+        yield TaintSource(told, origin, vouched=origins is not None)
 
 
 def _is_quoted(part: Part) -> bool:
@@ -193,7 +195,7 @@ def _is_quoted(part: Part) -> bool:
 
 
 def _is_own(origin: Origin, sender: str) -> bool:
-    return origin is Origin.PERSON or (origin is Origin.SYSTEM and sender == DESK)
+    return origin is Origin.PERSON or (origin is Origin.SYSTEM and sender == APPROVALS_SENDER)
 
 
 def _told(step: Step) -> str:

@@ -40,7 +40,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     description: str = ""
     system_prompt: str = ""
     personality: str = ""
-    answers: str = ""  # in a conversation: the name of the lasting agent that answers there
+    answers: str = ""  # in a conversation: the name of the permanent agent that answers there
     model: str = ""
     policy: Policy | None = None
     approvals: Consent | None = None  # when changes of its memory are asked for, as its person has chosen
@@ -229,7 +229,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     reaction: bool = False
 
 
-class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+class ForwardedReply(msgspec.Struct, frozen=True, kw_only=True):
     """Words of one agent that go out in the conversation of another of the same user, which is told of them."""
 
     agent: Agent
@@ -249,7 +249,7 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
     history: tuple[Message, ...]
     result: str
     replies: tuple[Reply, ...] = ()
-    deliveries: tuple[Delivery, ...] = ()
+    deliveries: tuple[ForwardedReply, ...] = ()
     effects: Effects = Effects()
 
 
@@ -345,7 +345,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     user: User | None = None
 
 
-class Knock(msgspec.Struct, frozen=True, kw_only=True):
+class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody whom nobody knows wrote. `code_hash` is of the code to be shown, if the time has come for one."""
 
     key: str
@@ -355,7 +355,7 @@ class Knock(msgspec.Struct, frozen=True, kw_only=True):
     code_hash: str
 
 
-class Scrap(msgspec.Struct, frozen=True, kw_only=True):
+class Fragment(msgspec.Struct, frozen=True, kw_only=True):
     """Something that cannot become a message, with the reason; `key` keeps a repeat from becoming a second letter."""
 
     key: str
@@ -380,7 +380,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stranger(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who knocked. `code_until` is when the code shown last expires (0: none is valid)."""
+    """A stranger who wrote. `code_until` is when the code shown last expires (0: none is valid)."""
 
     key: str
     connector: str

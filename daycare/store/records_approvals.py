@@ -14,7 +14,7 @@ from daycare.base.sections import added
 from daycare.store.records import Agent, Reply
 from daycare.store.records_documents import Layer, Place, check_text, digest
 
-DESK = "/system/approvals"  # tells an agent the result of its requests: the owner's decision, no outside words
+APPROVALS_SENDER = "/system/approvals"  # tells an agent how its requests were decided: no outside words
 SEEN_MIN_CHARS = 8  # of a content hash: as many as a button carries
 GRANTABLE = frozenset({"memory"})  # kinds that may be approved in advance; of any other each one is asked for
 
@@ -30,7 +30,7 @@ class ApprovalState(StrEnum):
     STALE = "stale"  # what it was about has changed so that it cannot be done any more
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Something suspicious in a text. `excerpt` is the passage, at `start` to `end` of what was looked at."""
 
     severity: Literal["warning", "danger"]
@@ -127,7 +127,7 @@ class NewApproval(msgspec.Struct, frozen=True, kw_only=True):
     salt: str
     reason: str = ""
     provenance: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ApprovalFinding, ...] = ()
     trace: str = ""
     session: int = 0
 
@@ -177,7 +177,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     action: Action
     base_hash: str
     salt: str
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ApprovalFinding, ...] = ()
     edited_by: str = ""
 
 

@@ -33,7 +33,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
 
 
-class Standing(msgspec.Struct, frozen=True):
+class BudgetStanding(msgspec.Struct, frozen=True):
     """How a ceiling stands: what was used, and what is reserved by calls that run."""
 
     ceiling: Ceiling
@@ -68,7 +68,7 @@ class Reserved(msgspec.Struct, frozen=True):
     """What came of it: the reservation's number, 0 if a ceiling was reached; and how all ceilings stood before."""
 
     no: int
-    standings: tuple[Standing, ...]
+    standings: tuple[BudgetStanding, ...]
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):

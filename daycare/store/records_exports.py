@@ -39,11 +39,11 @@ Name = Annotated[str, Meta(max_length=1_000)]
 Limits = dict[str, Annotated[int, Meta(ge=0, le=2**53)]]  # of a budget, by their names
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class ExportRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One line of an export."""
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class JobBounds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What narrows the agent of a job, as whoever made the job was narrowed: settings of these names."""
 
     tools: tuple[str, ...] | None = None
@@ -51,7 +51,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     approvals: Consent | None = None
 
 
-class AgentRecord(Record, frozen=True, kw_only=True, tag="agent"):
+class AgentRecord(ExportRecord, frozen=True, kw_only=True, tag="agent"):
     """An agent. `path` is what stands behind the root's: empty, `/sub/0`, `/memory`; `kind` is only for readers.
 
     `keeps` is what one with a behaviour keeps, as JSON. What binds it from outside of its settings: `narrowed` are
@@ -74,7 +74,7 @@ class AgentRecord(Record, frozen=True, kw_only=True, tag="agent"):
     limits: Limits = {}
 
 
-class SessionRecord(Record, frozen=True, kw_only=True, tag="session"):
+class SessionRecord(ExportRecord, frozen=True, kw_only=True, tag="session"):
     """A session of an agent."""
 
     agent: Agents
@@ -85,7 +85,7 @@ class SessionRecord(Record, frozen=True, kw_only=True, tag="session"):
     reason: Line | None = None
 
 
-class TurnRecord(Record, frozen=True, kw_only=True, tag="turn"):
+class TurnRecord(ExportRecord, frozen=True, kw_only=True, tag="turn"):
     """A turn that has ended, with its messages. `trace` is the first turn that came of the same thing, maybe itself.
 
     `logged`: the log of what was said has had it; what it kept is among the memories.
@@ -105,7 +105,7 @@ class TurnRecord(Record, frozen=True, kw_only=True, tag="turn"):
     logged: bool = False
 
 
-class ReceiptRecord(Record, frozen=True, kw_only=True, tag="receipt"):
+class ReceiptRecord(ExportRecord, frozen=True, kw_only=True, tag="receipt"):
     """A message that was answered, without its words: a repeat of it, which has its key, gets this answer.
 
     `turn` answered it and `trace` is the first turn that came of the same thing; 0 for one that is not there.
@@ -124,7 +124,7 @@ class ReceiptRecord(Record, frozen=True, kw_only=True, tag="receipt"):
     result: str
 
 
-class SummaryRecord(Record, frozen=True, kw_only=True, tag="summary"):
+class SummaryRecord(ExportRecord, frozen=True, kw_only=True, tag="summary"):
     """A summary of a session up to the turn `through`."""
 
     agent: Agents
@@ -138,7 +138,7 @@ class SummaryRecord(Record, frozen=True, kw_only=True, tag="summary"):
     created_at: Ms
 
 
-class DocumentRecord(Record, frozen=True, kw_only=True, tag="document"):
+class DocumentRecord(ExportRecord, frozen=True, kw_only=True, tag="document"):
     """A version of a document; those of one document stand together, in order. Without a text it is a deletion.
 
     `agent` says whose, -1 for one that is shared. `hash` differs from the text's where that was forgotten.
@@ -158,7 +158,7 @@ class DocumentRecord(Record, frozen=True, kw_only=True, tag="document"):
     hash: Annotated[str, Meta(max_length=64)] = ""
 
 
-class Source(Record, frozen=True, kw_only=True):
+class SourceRecord(ExportRecord, frozen=True, kw_only=True):
     """From which log entry something was learned: its place, 0 for one that has expired, and of which turn it was."""
 
     turn: Any0
@@ -166,7 +166,7 @@ class Source(Record, frozen=True, kw_only=True):
     memory: Any0 = 0
 
 
-class MemoryRecord(Record, frozen=True, kw_only=True, tag="memory"):
+class MemoryRecord(ExportRecord, frozen=True, kw_only=True, tag="memory"):
     """A log entry, a fact or an entity. In `fact`, `superseded_by` is a place in this list, 0 for one that is not."""
 
     agent: Agents
@@ -182,17 +182,17 @@ class MemoryRecord(Record, frozen=True, kw_only=True, tag="memory"):
     index: Annotated[str, Meta(max_length=4 * MEMORY_TEXT_MAX_CHARS)] = ""
     fact: FactPart | None = None
     entity: EntityPart | None = None
-    sources: tuple[Source, ...] = ()
+    sources: tuple[SourceRecord, ...] = ()
 
 
-class MarkRecord(Record, frozen=True, kw_only=True, tag="mark"):
+class MarkRecord(ExportRecord, frozen=True, kw_only=True, tag="mark"):
     """How far the memory worker of an agent has come: up to this log entry, 0 for none."""
 
     agent: Agents
     through: Any0
 
 
-class ReminderRecord(Record, frozen=True, kw_only=True, tag="reminder"):
+class ReminderRecord(ExportRecord, frozen=True, kw_only=True, tag="reminder"):
     """A reminder that is not due yet."""
 
     agent: Agents
@@ -204,7 +204,7 @@ class ReminderRecord(Record, frozen=True, kw_only=True, tag="reminder"):
     origins: Origins = None
 
 
-class JobRecord(Record, frozen=True, kw_only=True, tag="job"):
+class JobRecord(ExportRecord, frozen=True, kw_only=True, tag="job"):
     """A scheduled job of the agent. `agent` made it, -1: a person did. `target` in `spec` is a path as it was.
 
     `bounds` are those of its own agent; `narrowed` and `limits` are of its path as those of an agent.
@@ -215,12 +215,12 @@ class JobRecord(Record, frozen=True, kw_only=True, tag="job"):
     paused: bool
     spec: CronSpec
     created_at: Ms
-    bounds: Bounds = Bounds()
+    bounds: JobBounds = JobBounds()
     narrowed: tuple[OwnRule, ...] = ()
     limits: Limits = {}
 
 
-class FileRecord(Record, frozen=True, kw_only=True, tag="file"):
+class FileRecord(ExportRecord, frozen=True, kw_only=True, tag="file"):
     """A file. A tool's long result belongs to a turn: `of` and `rest` are the beginning and end of its key then."""
 
     name: Name
@@ -246,7 +246,7 @@ Anything = (
     | ReminderRecord
     | JobRecord
 )
-ORDER: Final[tuple[type[Record], ...]] = (
+ORDER: Final[tuple[type[ExportRecord], ...]] = (
     AgentRecord,
     SessionRecord,
     TurnRecord,
@@ -314,7 +314,7 @@ class Snapshot(Protocol):
 Opened = AbstractContextManager[Snapshot]
 
 
-class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+class ArrivingAgent(msgspec.Struct, frozen=True, kw_only=True):
     """An agent of an import as it is to be: its id, and what its path says of it."""
 
     id: str
@@ -333,7 +333,7 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     user: str
     scope: str
-    agents: tuple[Arrival, ...]
+    agents: tuple[ArrivingAgent, ...]
     files: tuple[tuple[int, FileRecord], ...] = ()
 
 

@@ -85,7 +85,7 @@ class NewMemory(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
 
 
-class Memory(NewMemory, frozen=True, kw_only=True):
+class StoredMemory(NewMemory, frozen=True, kw_only=True):
     """A stored memory. Within a scope the number rises with each new one. `hash` is the SHA-256 of its text."""
 
     no: int
@@ -93,7 +93,7 @@ class Memory(NewMemory, frozen=True, kw_only=True):
     created_at: int
 
 
-class Shape(msgspec.Struct, frozen=True):
+class MemoryShape(msgspec.Struct, frozen=True):
     """Of a memory what ranking needs of all of them: who said it when, in which conversation."""
 
     no: int
@@ -135,7 +135,7 @@ class EndedTurn(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
 
 
-class Uncurated(msgspec.Struct, frozen=True, kw_only=True):
+class Unextracted(msgspec.Struct, frozen=True, kw_only=True):
     """What a memory worker of an agent has not looked at: entries after `after` up to `through`.
 
     `session` is that of the newest entry, `current` the one that the agent is in; `compacted`: a summary has been made
@@ -166,7 +166,7 @@ class Comparable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Superseded(msgspec.Struct, frozen=True):
-    """A fact (its number) that no longer holds from `until_ms` on; `by` is the place in `Lesson.add` of the newer."""
+    """A fact, by its number, that ended at `until_ms`; `by` is the place in `MergeResult.add` of the newer."""
 
     no: int
     by: int
@@ -185,7 +185,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     entity: EntityPart | None = None
 
 
-class Lesson(msgspec.Struct, frozen=True, kw_only=True):
+class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a memory worker learned from the log entries of one agent after `after` up to `through`."""
 
     agent_id: str

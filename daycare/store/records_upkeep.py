@@ -25,7 +25,7 @@ class Space(msgspec.Struct, frozen=True):
     shrinks: bool
 
 
-class Unread(msgspec.Struct, frozen=True):
+class UnreadMessage(msgspec.Struct, frozen=True):
     """A message that nobody has answered yet."""
 
     path: str

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from daycare.testing.model_server import MODELS, Answering, Call, FakeModelServer, Scripted, echo, said
+from daycare.testing.model_server import MODELS, Answering, FakeModelServer, ScriptedAnswer, ScriptedCall, echo, said
 
 _KINDS: Final = {
     400: "invalid_request_error",
@@ -44,21 +44,21 @@ class FakeAnthropic(FakeModelServer):
         super().__init__(port, reply)
         self.models: tuple[str, ...] = MODELS
 
-    def _route(self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Scripted | None:
+    def _route(self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> ScriptedAnswer | None:
         url = urlsplit(path)
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if self.api_key is not None and headers.get("x-api-key", bearer) != self.api_key:
-            return Scripted(status=401, text="invalid x-api-key")
+            return ScriptedAnswer(status=401, text="invalid x-api-key")
         if not _VERSION.fullmatch(headers.get("anthropic-version", "")):
-            return Scripted(status=400, text="anthropic-version: header is required")
+            return ScriptedAnswer(status=400, text="anthropic-version: header is required")
         if (method, url.path) == ("GET", "/v1/models"):
             return self._list(parse_qs(url.query))
         if (method, path) != ("POST", "/v1/messages"):
-            return Scripted(status=404, text=f"Not found: {method} {path}")
+            return ScriptedAnswer(status=404, text=f"Not found: {method} {path}")
         wrong = _wrong(body)
-        return Scripted(status=400, text=wrong) if wrong else None
+        return ScriptedAnswer(status=400, text=wrong) if wrong else None
 
-    def _list(self, query: dict[str, list[str]]) -> Scripted:
+    def _list(self, query: dict[str, list[str]]) -> ScriptedAnswer:
         after = query.get("after_id", [""])[0]
         start = self.models.index(after) + 1 if after in self.models else 0
         page = self.models[start : start + int(query.get("limit", ["20"])[0])]
@@ -66,13 +66,13 @@ class FakeAnthropic(FakeModelServer):
         listed = {"data": [{"type": "model", "id": model} for model in page], "has_more": more}
         if page:
             listed |= {"first_id": page[0], "last_id": page[-1]}
-        return Scripted(raw=msgspec.json.encode(listed), headers={"Content-Type": "application/json"})
+        return ScriptedAnswer(raw=msgspec.json.encode(listed), headers={"Content-Type": "application/json"})
 
-    def _error(self, answer: Scripted) -> dict[str, Any]:
+    def _error(self, answer: ScriptedAnswer) -> dict[str, Any]:
         kind = _KINDS.get(answer.status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": answer.text}, "request_id": "req_fake"}
 
-    def _whole(self, body: dict[str, Any], answer: Scripted) -> dict[str, Any]:
+    def _whole(self, body: dict[str, Any], answer: ScriptedAnswer) -> dict[str, Any]:
         usage = _usage(body, answer) | {"output_tokens": len(answer.text.split())}
         content = [
             block | {"input": msgspec.json.decode(block["input"])} if "input" in block else block
@@ -80,7 +80,7 @@ class FakeAnthropic(FakeModelServer):
         ]
         return _head(body) | {"content": content, "stop_reason": _finish(answer), "usage": usage}
 
-    def _stream(self, body: dict[str, Any], answer: Scripted) -> Iterator[bytes]:
+    def _stream(self, body: dict[str, Any], answer: ScriptedAnswer) -> Iterator[bytes]:
         usage = _usage(body, answer)
         head = _head(body) | {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
         yield _event("message_start", message=head)
@@ -92,7 +92,7 @@ class FakeAnthropic(FakeModelServer):
             yield _event("message_delta", delta=delta, usage={"output_tokens": len(answer.text.split())})
             yield _event("message_stop")
 
-    def _blocks(self, answer: Scripted) -> list[_Block]:
+    def _blocks(self, answer: ScriptedAnswer) -> list[_Block]:
         """Return the content; arguments of tools as JSON, not as the object."""
         blocks: list[_Block] = []
         if answer.thinking:
@@ -139,11 +139,11 @@ def _head(body: dict[str, Any]) -> dict[str, Any]:
     return {"id": "msg_fake", "type": "message", "role": "assistant", "model": body.get("model", "")}
 
 
-def _finish(answer: Scripted) -> str:
+def _finish(answer: ScriptedAnswer) -> str:
     return answer.finish or ("tool_use" if answer.tool_calls else "end_turn")
 
 
-def _usage(body: dict[str, Any], answer: Scripted) -> dict[str, int]:
+def _usage(body: dict[str, Any], answer: ScriptedAnswer) -> dict[str, int]:
     """Count words as tokens; what was read from the cache or written to it is not counted again."""
     read = sum(len(said(message.get("content")).split()) for message in body["messages"])
     read += len(said(body.get("system")).split())
@@ -279,4 +279,4 @@ def _content(message: dict[str, Any]) -> list[_Block]:
     return content if isinstance(content, list) else []
 
 
-__all__ = ["MODELS", "Call", "FakeAnthropic", "Scripted", "signature"]
+__all__ = ["MODELS", "FakeAnthropic", "ScriptedAnswer", "ScriptedCall", "signature"]

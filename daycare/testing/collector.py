@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from daycare.testing.http_server import Connection, HttpServer, Request
+from daycare.testing.http_server import HttpRequest, HttpServer, ServerConnection
 
 _TRACE: Final = re.compile(r"[0-9a-f]{32}")
 _SPAN: Final = re.compile(r"[0-9a-f]{16}")
@@ -48,13 +48,13 @@ class FakeCollector(HttpServer):
                 self._news = trio.Event()
                 await self._news.wait()
 
-    async def _answer(self, connection: Connection, request: Request) -> bool:
+    async def _answer(self, connection: ServerConnection, request: HttpRequest) -> bool:
         self._take(request)
         goes_on = await connection.answer(self.status, b"{}", {"Content-Type": "application/json"})
         self._news.set()
         return goes_on
 
-    def _take(self, request: Request) -> None:
+    def _take(self, request: HttpRequest) -> None:
         self.requests += 1
         self.raw.append(request.body)
         if (request.method, request.target) != ("POST", "/v1/traces"):

@@ -1,6 +1,6 @@
-"""Crashing a house at a chosen commit, and opening the next one over the same folder.
+"""Crashing a daemon at a chosen commit, and opening the next one over the same folder.
 
-A crash is a `BaseException` out of the very write, and from then on no write of that house happens any more: what the
+A crash is a `BaseException` out of the very write, and from then on no write of that daemon happens any more: what the
 process had not committed is gone, as after `kill -9`. What happened outside the store stays.
 """
 
@@ -16,7 +16,7 @@ from daycare.config import Config
 from daycare.plugin import Plugin
 from daycare.store.records import Commit
 from daycare.store.sqlite.store import Store
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted
 
 
@@ -25,7 +25,7 @@ class Crash(BaseException):
 
 
 class Doom:
-    """When a house crashes: right after its n-th commit is durable and before anyone hears of it.
+    """When a daemon crashes: right after its n-th commit is durable and before anyone hears of it.
 
     `when` names the commit by what it made true instead: the first after which this SQL query returns a row. `late`
     crashes just before the next commit instead: what lies between the two happens in memory and in the outside world,
@@ -70,21 +70,21 @@ async def live(
     tmp: Path,
     model: Scripted,
     doom: Doom,
-    story: Callable[[House], Awaitable[object]],
+    story: Callable[[TestDaemon], Awaitable[object]],
     *,
     plugins: Sequence[Plugin] = (),
     config: Config | None = None,
     clock: Clock | None = None,
     curates: bool = False,
 ) -> bool:
-    """Let `story` happen in a house over the file in `tmp`, until it ends or the doom strikes; return whether it did.
+    """Let `story` happen in a daemon over the file in `tmp`, until it ends or the doom strikes; return whether it did.
 
     What the story raises is raised as it is.
     """
     failure: Exception | None = None
     try:
         async with (
-            open_house(
+            open_daemon(
                 tmp,
                 model,
                 location="daycare.db",

@@ -1,6 +1,6 @@
 """Faults on purpose: a process that dies at a chosen commit, and a wall clock that is set.
 
-A killed house writes nothing more, whoever asks and however shielded, just as a dead process would not.
+A killed daemon writes nothing more, whoever asks and however shielded, just as a dead process would not.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class Killed(BaseException):
 
 
 class Switch:
-    """Kills the house over `store`: now, or at one of its commits.
+    """Kills the daemon over `store`: now, or at one of its commits.
 
     `on_kill` is called at the moment of death, to cancel what runs; whatever writes later raises `Killed`. `commits`
     counts those since the switch was made.

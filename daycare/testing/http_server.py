@@ -34,7 +34,7 @@ def bad(description: str) -> RefusedError:
     return RefusedError(400, f"Bad Request: {description}")
 
 
-class Upload(msgspec.Struct, frozen=True):
+class UploadedFile(msgspec.Struct, frozen=True):
     """A file in a multipart body."""
 
     filename: str
@@ -48,7 +48,7 @@ class Upload(msgspec.Struct, frozen=True):
 class Params:
     """The parameters of a call, whatever their encoding: a form's strings or JSON."""
 
-    def __init__(self, values: dict[str, Any], uploads: dict[str, Upload] | None = None) -> None:
+    def __init__(self, values: dict[str, Any], uploads: dict[str, UploadedFile] | None = None) -> None:
         self.values = values
         self.uploads = uploads or {}
 
@@ -110,7 +110,7 @@ class Params:
         return value
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One HTTP request, whole. `target` is path and query as they were sent. Header names are in lower case."""
 
     method: str
@@ -143,14 +143,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         raise RefusedError(400, "Bad Request: unsupported content type specified")
 
 
-def _multipart(header: str, body: bytes) -> tuple[dict[str, str], dict[str, Upload]]:
+def _multipart(header: str, body: bytes) -> tuple[dict[str, str], dict[str, UploadedFile]]:
     """Split a multipart body at its boundary; the parts' own headers are those of a mail."""
     boundary = email.parser.HeaderParser(policy=email.policy.HTTP).parsestr(f"Content-Type: {header}\n\n")
     mark = boundary.get_boundary("")
     if not mark:
         raise bad("can't parse multipart body: no boundary")
     fields: dict[str, str] = {}
-    uploads: dict[str, Upload] = {}
+    uploads: dict[str, UploadedFile] = {}
     parts = (b"\r\n" + body).split(b"\r\n--" + mark.encode())
     if len(parts) < 2 or not parts[-1].startswith(b"--"):
         raise bad("can't parse multipart body: it is cut off")
@@ -162,20 +162,20 @@ def _multipart(header: str, body: bytes) -> tuple[dict[str, str], dict[str, Uplo
         if not isinstance(name, str):
             raise bad("can't parse multipart body: a part has no name")
         if filename is not None:
-            uploads[name] = Upload(filename, message.get_content_type(), content)
+            uploads[name] = UploadedFile(filename, message.get_content_type(), content)
         else:
             fields[name] = content.decode("utf-8", "replace")
     return fields, uploads
 
 
-class Connection:
+class ServerConnection:
     """The server's side of a connection."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._http = h11.Connection(h11.SERVER)
 
-    async def request(self) -> Request | None:
+    async def request(self) -> HttpRequest | None:
         """Return the next request, None if the client is done."""
         head: h11.Request | None = None
         body = bytearray()
@@ -193,7 +193,7 @@ class Connection:
             elif isinstance(event, h11.EndOfMessage) and head is not None:
                 target = head.target.decode("latin-1")
                 path, _, query = target.partition("?")
-                return Request(
+                return HttpRequest(
                     method=head.method.decode(),
                     target=target,
                     path=urllib.parse.unquote(path),
@@ -293,7 +293,7 @@ class HttpServer:
     async def serve_stream(self, stream: trio.abc.Stream) -> None:
         """Serve one connection over any stream until it ends."""
         self.connections += 1
-        connection = Connection(stream)
+        connection = ServerConnection(stream)
         try:
             async with stream:
                 while (request := await connection.request()) is not None:
@@ -302,7 +302,7 @@ class HttpServer:
         except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, h11.ProtocolError):
             return  # the client went away, or speaks no HTTP
 
-    async def _answer(self, connection: Connection, request: Request) -> bool:
+    async def _answer(self, connection: ServerConnection, request: HttpRequest) -> bool:
         """Answer one request; return whether the connection can be used again."""
         raise NotImplementedError
 

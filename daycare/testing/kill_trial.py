@@ -36,7 +36,7 @@ KillFinding = tuple[str, str]  # `lost`, `doubled`, `reordered` or `broken`, and
 
 
 @dataclass
-class Said:
+class SaidMessage:
     """A message as its writer knows it. `seq` is the number in its receipt; None: not acknowledged."""
 
     path: str
@@ -79,7 +79,7 @@ class KillTrial:
         self._home = home
         self._rng = rng
         self._starts: list[float] = []
-        self._said: list[Said] = []
+        self._said: list[SaidMessage] = []
         self._paths = ["/me/direct", *(f"/me/agent/a{number}" for number in range(1, CONVERSATIONS))]
         self._hushed = trio.Event()
         self._talking = 0
@@ -174,7 +174,7 @@ class KillTrial:
         async with client_of(self._home.socket) as client:
             while not self._hushed.is_set():
                 number += 1
-                said = Said(path, number, f"{number}+{place}")
+                said = SaidMessage(path, number, f"{number}+{place}")
                 self._said.append(said)
                 await self._say(client, said)
                 if rng.random() < _AGAIN_SHARE:
@@ -183,7 +183,7 @@ class KillTrial:
                     await self._hushed.wait()
         self._talking -= 1
 
-    async def _say(self, client: httpx.AsyncClient, said: Said) -> None:
+    async def _say(self, client: httpx.AsyncClient, said: SaidMessage) -> None:
         while True:
             try:
                 answer = await client.post("/v1/messages", json={"path": said.path, "text": said.text, "key": said.key})
@@ -197,7 +197,7 @@ class KillTrial:
                 raise BrokenDaemonError(f"{said.text!r} was refused: {answer.status_code} {answer.text}")
             await trio.sleep(_RETRY_S)
 
-    def _acknowledged(self, said: Said, receipt: dict[str, object]) -> None:
+    def _acknowledged(self, said: SaidMessage, receipt: dict[str, object]) -> None:
         seq, known = receipt["seq"], bool(receipt["duplicate"])
         if said.seq is None:
             self.figures.receipts_taken += known
@@ -210,7 +210,7 @@ class KillTrial:
         said.seq = seq
 
 
-def judged(home: ThrowawayHome, everything: list[Said], figures: KillFigures) -> Iterator[KillFinding]:
+def judged(home: ThrowawayHome, everything: list[SaidMessage], figures: KillFigures) -> Iterator[KillFinding]:
     """Compare what the store holds, once the daemon has stopped, with what was acknowledged; count what is right.
 
     Reads with SQL of its own, not with the store's.

@@ -19,7 +19,7 @@ import trio
 
 from daycare.base.connector import Connector, Outgoing
 from daycare.base.errors import AwayError, BusyError, DaycareError, InvalidError, NotFoundError, UnavailableError
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted, say
 
 MARK: Final = "(this may be a duplicate)"
@@ -41,7 +41,7 @@ class Stage(Protocol):
     target: str
     model: Scripted
 
-    def daemon(self) -> AbstractAsyncContextManager[House]:
+    def daemon(self) -> AbstractAsyncContextManager[TestDaemon]:
         """Run a daemon that is connected to the platform; leaving the block is a kill."""
         ...
 
@@ -271,7 +271,7 @@ def _reply(stage: Stage, text: str) -> Outgoing:
     return Outgoing(outbox=1, key="suite:1", path="/ann/suite", user="ann", target=stage.target, text=text)
 
 
-async def _connected(house: House, stage: Stage) -> Connector:
+async def _connected(house: TestDaemon, stage: Stage) -> Connector:
     """Return the connector once a message has gone both ways."""
     before = len(stage.texts())
     stage.model.enqueue(say("connected"))
@@ -294,7 +294,7 @@ async def _failure(connector: Connector, stage: Stage, kind: Trouble) -> Daycare
     raise AssertionError(f"the platform was {kind}, and sending raised nothing")
 
 
-async def _delivered(house: House) -> None:
+async def _delivered(house: TestDaemon) -> None:
     """Wait until no reply is on its way."""
     with trio.fail_after(WAIT_S):
         while await house.store.outbox.count():

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from daycare.testing.model_server import Call, Scripted
+from daycare.testing.model_server import ScriptedAnswer, ScriptedCall
 
 _NOTHING: Final = "[the model gave an empty answer, twice: ask again, or choose another with /model]"
 
@@ -21,15 +21,15 @@ _NOTHING: Final = "[the model gave an empty answer, twice: ask again, or choose 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """What a server answers to the calls of one turn, one after the other, and the words that should come of it."""
 
-    answers: tuple[Scripted, ...]
+    answers: tuple[ScriptedAnswer, ...]
     words: str
 
 
-def pieces(*deltas: str) -> Scripted:
+def pieces(*deltas: str) -> ScriptedAnswer:
     """Return an answer whose text comes in exactly these pieces, which may be half characters."""
     frames = [_frame({"content": "@"}).replace('"@"', _escaped(delta)) for delta in deltas]
     frames.append(_frame({}, "stop"))
-    return Scripted(raw="".join(f"data: {frame}\n\n" for frame in (*frames, "[DONE]")).encode())
+    return ScriptedAnswer(raw="".join(f"data: {frame}\n\n" for frame in (*frames, "[DONE]")).encode())
 
 
 def _escaped(text: str) -> str:
@@ -44,35 +44,41 @@ def _frame(delta: dict[str, Any], finish: str | None = None) -> str:
 
 PROBES: Final[dict[str, Probe]] = {
     "thought-in-the-text": Probe(
-        answers=(Scripted(text="<think>\nShe asks for tea.\n</think>\n\nTea is ready."),), words="Tea is ready."
+        answers=(ScriptedAnswer(text="<think>\nShe asks for tea.\n</think>\n\nTea is ready."),), words="Tea is ready."
     ),
     "thought-cut-by-frames": Probe(
         answers=(pieces("<th", "ink>She asks", " for tea.</th", "ink>", "\n\nTea", " is ready."),),
         words="Tea is ready.",
     ),
     "thought-within-the-text": Probe(
-        answers=(Scripted(text="Tea <think>which one?</think>is ready."),), words="Tea is ready."
+        answers=(ScriptedAnswer(text="Tea <think>which one?</think>is ready."),), words="Tea is ready."
     ),
     "thought-whose-beginning-is-missing": Probe(
-        answers=(Scripted(text="She asks for tea.\n</think>\n\nTea is ready."),), words="Tea is ready."
+        answers=(ScriptedAnswer(text="She asks for tea.\n</think>\n\nTea is ready."),), words="Tea is ready."
     ),
     "thought-without-end-once": Probe(
-        answers=(Scripted(text="<think>She asks for"), Scripted(text="Tea is ready.")), words="Tea is ready."
+        answers=(ScriptedAnswer(text="<think>She asks for"), ScriptedAnswer(text="Tea is ready.")),
+        words="Tea is ready.",
     ),
     "tag-in-code": Probe(
-        answers=(Scripted(text="Models write `<think>` before `</think>`."),),
+        answers=(ScriptedAnswer(text="Models write `<think>` before `</think>`."),),
         words="Models write `<think>` before `</think>`.",
     ),
     "emoji-cut-in-two": Probe(answers=(pieces("Tea \ud83d", "\ude00 is ready."),), words="Tea 😀 is ready."),
     "half-an-emoji": Probe(answers=(pieces("Tea \ud83d", " is ready."),), words="Tea \ufffd is ready."),
-    "nothing-once": Probe(answers=(Scripted(text=""), Scripted(text="Tea is ready.")), words="Tea is ready."),
-    "nothing-twice": Probe(answers=(Scripted(text=""), Scripted(text=" \n")), words=_NOTHING),
+    "nothing-once": Probe(
+        answers=(ScriptedAnswer(text=""), ScriptedAnswer(text="Tea is ready.")), words="Tea is ready."
+    ),
+    "nothing-twice": Probe(answers=(ScriptedAnswer(text=""), ScriptedAnswer(text=" \n")), words=_NOTHING),
     "tools-without-end": Probe(
-        answers=(*(Scripted(tool_calls=(Call("now", {}),)) for _ in range(16)), Scripted(text="Tea is ready.")),
+        answers=(
+            *(ScriptedAnswer(tool_calls=(ScriptedCall("now", {}),)) for _ in range(16)),
+            ScriptedAnswer(text="Tea is ready."),
+        ),
         words="Tea is ready.",
     ),
     "tools-whatever-is-said": Probe(
-        answers=tuple(Scripted(tool_calls=(Call("now", {}),)) for _ in range(17)),
+        answers=tuple(ScriptedAnswer(tool_calls=(ScriptedCall("now", {}),)) for _ in range(17)),
         words="[I have used the 16 steps of a turn; tell me to go on]",
     ),
 }

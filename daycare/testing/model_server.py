@@ -10,13 +10,13 @@ from typing import Any, Final, Literal
 import msgspec
 import trio
 
-from daycare.testing.http_server import Connection, HttpServer, Request
+from daycare.testing.http_server import HttpRequest, HttpServer, ServerConnection
 
 MODELS: Final = ("fake-large", "fake-small")
 _HISTORY_MAX: Final = 10_000
 
 
-class Call(msgspec.Struct, frozen=True):
+class ScriptedCall(msgspec.Struct, frozen=True):
     """A tool call of a scripted answer. `arguments` may be a string, to send JSON that is broken."""
 
     name: str
@@ -29,7 +29,7 @@ class Call(msgspec.Struct, frozen=True):
         return self.arguments if isinstance(self.arguments, str) else msgspec.json.encode(self.arguments).decode()
 
 
-class Scripted(msgspec.Struct, frozen=True, kw_only=True):
+class ScriptedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One answer. Seconds are trio's; `cut_after_bytes` counts bytes of the body, and then it happens what `then` says.
 
     `then` is `close` (as if the reply were over), `reset` (the connection is torn down) or `stall` (silence until the
@@ -41,7 +41,7 @@ class Scripted(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str = ""
     thinking: str = ""
-    tool_calls: tuple[Call, ...] = ()
+    tool_calls: tuple[ScriptedCall, ...] = ()
     finish: str | None = None
     status: int = 200
     headers: Mapping[str, str] = {}
@@ -65,12 +65,12 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     body: dict[str, Any]
 
 
-Answering = Callable[[dict[str, Any]], Scripted]
+Answering = Callable[[dict[str, Any]], ScriptedAnswer]
 
 
-def web_page(status: int = 200, html: str = "<html><body>Please log in</body></html>") -> Scripted:
+def web_page(status: int = 200, html: str = "<html><body>Please log in</body></html>") -> ScriptedAnswer:
     """Return what a captive portal or a broken proxy answers."""
-    return Scripted(status=status, raw=html.encode(), headers={"Content-Type": "text/html; charset=utf-8"})
+    return ScriptedAnswer(status=status, raw=html.encode(), headers={"Content-Type": "text/html; charset=utf-8"})
 
 
 def said(content: Any) -> str:
@@ -90,9 +90,9 @@ def last_user_text(body: dict[str, Any]) -> str:
     return texts[-1] if texts else ""
 
 
-def echo(body: dict[str, Any]) -> Scripted:
+def echo(body: dict[str, Any]) -> ScriptedAnswer:
     """Answer with the last user message."""
-    return Scripted(text=f"echo: {last_user_text(body)}")
+    return ScriptedAnswer(text=f"echo: {last_user_text(body)}")
 
 
 class FakeModelServer(HttpServer):
@@ -110,51 +110,51 @@ class FakeModelServer(HttpServer):
         self.reply = reply
         self.api_key: str | None = None
         self.history: deque[Received] = deque(maxlen=_HISTORY_MAX)
-        self._script: deque[Scripted] = deque()
+        self._script: deque[ScriptedAnswer] = deque()
         self._calls = 0
 
     def enqueue(
         self,
-        answer: str | Scripted = "",
+        answer: str | ScriptedAnswer = "",
         *,
-        tool_calls: Sequence[Call | tuple[str, dict[str, Any] | str]] = (),
+        tool_calls: Sequence[ScriptedCall | tuple[str, dict[str, Any] | str]] = (),
         **rest: Any,
     ) -> None:
-        """Add an answer to the script: one that is ready, or its text; `rest` are fields of `Scripted`."""
+        """Add an answer to the script: one that is ready, or its text; `rest` are fields of `ScriptedAnswer`."""
         if isinstance(answer, str):
-            calls = tuple(call if isinstance(call, Call) else Call(*call) for call in tool_calls)
-            answer = Scripted(**{"text": answer, **rest}, tool_calls=calls)
+            calls = tuple(call if isinstance(call, ScriptedCall) else ScriptedCall(*call) for call in tool_calls)
+            answer = ScriptedAnswer(**{"text": answer, **rest}, tool_calls=calls)
         self._script.append(answer)
 
-    def render(self, body: dict[str, Any], answer: Scripted) -> bytes:
+    def render(self, body: dict[str, Any], answer: ScriptedAnswer) -> bytes:
         """Return the bytes of an answer to a request, without faults: a recorded stream."""
         return b"".join(self._pieces(body, answer, streamed=bool(body.get("stream"))))
 
     # -- what a protocol says ----------------------------------------------------------------------------------------
 
-    def _route(self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Scripted | None:
+    def _route(self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> ScriptedAnswer | None:
         """Return the answer to what is no call of a model, or must be refused; None for a call."""
         raise NotImplementedError
 
-    def _error(self, answer: Scripted) -> dict[str, Any]:
+    def _error(self, answer: ScriptedAnswer) -> dict[str, Any]:
         """Return the error object of an answer with a status other than 200."""
         raise NotImplementedError
 
-    def _whole(self, body: dict[str, Any], answer: Scripted) -> dict[str, Any]:
+    def _whole(self, body: dict[str, Any], answer: ScriptedAnswer) -> dict[str, Any]:
         """Return the answer to a request that asks for no stream."""
         raise NotImplementedError
 
-    def _stream(self, body: dict[str, Any], answer: Scripted) -> Iterator[bytes]:
+    def _stream(self, body: dict[str, Any], answer: ScriptedAnswer) -> Iterator[bytes]:
         """Yield the frames of a streamed answer."""
         raise NotImplementedError
 
-    def _call_id(self, call: Call, prefix: str) -> str:
+    def _call_id(self, call: ScriptedCall, prefix: str) -> str:
         self._calls += 1
         return call.id if call.id is not None else f"{prefix}{self._calls:06d}"
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
-    async def _answer(self, connection: Connection, request: Request) -> bool:
+    async def _answer(self, connection: ServerConnection, request: HttpRequest) -> bool:
         body, answer = self._choose(request)
         if answer.delay_s:
             await trio.sleep(answer.delay_s)
@@ -179,19 +179,19 @@ class FakeModelServer(HttpServer):
                     return False
         return await connection.end()
 
-    def _choose(self, request: Request) -> tuple[dict[str, Any], Scripted]:
+    def _choose(self, request: HttpRequest) -> tuple[dict[str, Any], ScriptedAnswer]:
         method, path, headers = request.method, request.target, request.headers
         try:
             body = msgspec.json.decode(request.body, type=dict[str, Any]) if request.body else {}
         except msgspec.DecodeError as error:
-            return {}, Scripted(status=400, text=f"The body is not a JSON object: {error}")
+            return {}, ScriptedAnswer(status=400, text=f"The body is not a JSON object: {error}")
         self.history.append(Received(method=method, path=path, headers=headers, body=body))
         refused = self._route(method, path, headers, body)
         if refused is not None:
             return body, refused
         return body, self._script.popleft() if self._script else self.reply(body)
 
-    def _pieces(self, body: dict[str, Any], answer: Scripted, *, streamed: bool) -> Iterator[bytes]:
+    def _pieces(self, body: dict[str, Any], answer: ScriptedAnswer, *, streamed: bool) -> Iterator[bytes]:
         if answer.raw is not None:
             yield answer.raw
         elif answer.status != 200:

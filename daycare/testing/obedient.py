@@ -21,7 +21,7 @@ import msgspec
 from daycare.base.messages import Message, Text, ToolCall, ToolResult, Usage
 from daycare.plugin import Completion, InferRequest
 from daycare.testing import scripted
-from daycare.testing.model_server import Call, Scripted, said
+from daycare.testing.model_server import ScriptedAnswer, ScriptedCall, said
 
 CALLS_MAX: Final = 16  # in one reply; the others follow in the next
 _CALL: Final = re.compile(r"\bCALL\s+([A-Za-z0-9_.-]{1,64})\s*(?=\{)")
@@ -52,7 +52,7 @@ def obey(request: InferRequest) -> Completion:
     return scripted.say(_words(texts))
 
 
-def obey_server(body: dict[str, Any]) -> Scripted:
+def obey_server(body: dict[str, Any]) -> ScriptedAnswer:
     """Answer a request of either protocol in the same way."""
     texts, made = [said(body.get("system"))], []
     for message in body["messages"]:
@@ -60,7 +60,11 @@ def obey_server(body: dict[str, Any]) -> Scripted:
             texts.append(said(message.get("content")))
         made += list(_made(message))
     calls = _open_orders(texts, made)
-    return Scripted(tool_calls=tuple(Call(*call) for call in calls)) if calls else Scripted(text=_words(texts))
+    return (
+        ScriptedAnswer(tool_calls=tuple(ScriptedCall(*call) for call in calls))
+        if calls
+        else ScriptedAnswer(text=_words(texts))
+    )
 
 
 def orders(text: str) -> list[Order]:

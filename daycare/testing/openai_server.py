@@ -24,16 +24,16 @@ from daycare.base.messages import REMINDER
 from daycare.testing.model_server import (
     MODELS,
     Answering,
-    Call,
     FakeModelServer,
     Received,
-    Scripted,
+    ScriptedAnswer,
+    ScriptedCall,
     echo,
     last_user_text,
     said,
 )
 
-__all__ = ["MODELS", "Call", "FakeOpenAI", "Received", "Scripted", "demo", "echo"]
+__all__ = ["MODELS", "FakeOpenAI", "Received", "ScriptedAnswer", "ScriptedCall", "demo", "echo"]
 
 
 class FakeOpenAI(FakeModelServer):
@@ -45,22 +45,22 @@ class FakeOpenAI(FakeModelServer):
         super().__init__(port, reply)
         self.with_usage = True
 
-    def _route(self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Scripted | None:
+    def _route(self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> ScriptedAnswer | None:
         if self.api_key is not None and headers.get("authorization") != f"Bearer {self.api_key}":
-            return Scripted(status=401, text="Incorrect API key provided")
+            return ScriptedAnswer(status=401, text="Incorrect API key provided")
         if (method, path) == ("GET", "/v1/models"):
             data = [{"id": model, "object": "model"} for model in MODELS]
             kind = {"Content-Type": "application/json"}
-            return Scripted(raw=msgspec.json.encode({"object": "list", "data": data}), headers=kind)
+            return ScriptedAnswer(raw=msgspec.json.encode({"object": "list", "data": data}), headers=kind)
         if (method, path) != ("POST", "/v1/chat/completions"):
-            return Scripted(status=404, text=f"Unknown request: {method} {path}")
+            return ScriptedAnswer(status=404, text=f"Unknown request: {method} {path}")
         wrong = _wrong(body)
-        return Scripted(status=400, text=wrong) if wrong else None
+        return ScriptedAnswer(status=400, text=wrong) if wrong else None
 
-    def _error(self, answer: Scripted) -> dict[str, Any]:
+    def _error(self, answer: ScriptedAnswer) -> dict[str, Any]:
         return {"error": {"message": answer.text, "type": "error", "code": str(answer.status)}}
 
-    def _whole(self, body: dict[str, Any], answer: Scripted) -> dict[str, Any]:
+    def _whole(self, body: dict[str, Any], answer: ScriptedAnswer) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
         if answer.thinking:
             message["reasoning_content"] = answer.thinking
@@ -69,13 +69,13 @@ class FakeOpenAI(FakeModelServer):
         choice = {"index": 0, "message": message, "finish_reason": _finish(answer)}
         return _head(body) | {"object": "chat.completion", "choices": [choice], "usage": _usage(body, answer)}
 
-    def _stream(self, body: dict[str, Any], answer: Scripted) -> Iterator[bytes]:
+    def _stream(self, body: dict[str, Any], answer: ScriptedAnswer) -> Iterator[bytes]:
         for frame in self._frames(body, answer):
             yield b"data: " + msgspec.json.encode(frame) + b"\n\n"
         if answer.finish != "":
             yield b"data: [DONE]\n\n"
 
-    def _frames(self, body: dict[str, Any], answer: Scripted) -> Iterator[dict[str, Any]]:
+    def _frames(self, body: dict[str, Any], answer: ScriptedAnswer) -> Iterator[dict[str, Any]]:
         def frame(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
             return head | {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
@@ -100,7 +100,7 @@ class FakeOpenAI(FakeModelServer):
         if self.with_usage and (body.get("stream_options") or {}).get("include_usage"):
             yield head | {"choices": [], "usage": _usage(body, answer)}
 
-    def _call(self, call: Call) -> dict[str, Any]:
+    def _call(self, call: ScriptedCall) -> dict[str, Any]:
         function = {"name": call.name, "arguments": call.json}
         return {"id": self._call_id(call, "call_"), "type": "function", "function": function}
 
@@ -109,11 +109,11 @@ def _head(body: dict[str, Any]) -> dict[str, Any]:
     return {"id": "chatcmpl-fake", "created": 0, "model": body.get("model", "")}
 
 
-def _finish(answer: Scripted) -> str:
+def _finish(answer: ScriptedAnswer) -> str:
     return answer.finish or ("tool_calls" if answer.tool_calls else "stop")
 
 
-def _usage(body: dict[str, Any], answer: Scripted) -> dict[str, Any]:
+def _usage(body: dict[str, Any], answer: ScriptedAnswer) -> dict[str, Any]:
     """Count words as tokens."""
     read = sum(len(said(message.get("content")).split()) for message in body["messages"])
     wrote = len(answer.text.split())
@@ -207,21 +207,21 @@ _STAMP = re.compile(r"\A\[[^\]\n]{1,60}\] ")  # the local time that prompts put 
 _REMIND = re.compile(r"remind me in (\d{1,6}) ?s(?:econds?)? to ([^\n]+)", re.IGNORECASE)
 
 
-def demo(body: dict[str, Any]) -> Scripted:
+def demo(body: dict[str, Any]) -> ScriptedAnswer:
     """Answer as the demo model: streams slowly, and calls the tool `remind` when it is asked for a reminder."""
     last = body["messages"][-1]
     asked = _REMIND.search(said(last.get("content")))
     tools = {tool["function"]["name"] for tool in body.get("tools") or ()}
     if last["role"] == "tool":
-        return Scripted(text=f"The tool answered: {last['content']}", piece_delay_s=0.05)
+        return ScriptedAnswer(text=f"The tool answered: {last['content']}", piece_delay_s=0.05)
     if asked and "remind" in tools:
         arguments = {"after_s": int(asked[1]), "text": asked[2].strip()}
-        return Scripted(tool_calls=(Call("remind", arguments),), piece_delay_s=0.05)
+        return ScriptedAnswer(tool_calls=(ScriptedCall("remind", arguments),), piece_delay_s=0.05)
     words = _STAMP.sub("", last_user_text(body))
     if words.startswith(REMINDER):
-        return Scripted(text=f"Time to {words.removeprefix(REMINDER)}!", piece_delay_s=0.05)
+        return ScriptedAnswer(text=f"Time to {words.removeprefix(REMINDER)}!", piece_delay_s=0.05)
     text = f'I am the demo model of daycare\'s fake server and read: {words}\nTry "remind me in 5 seconds to stretch".'
-    return Scripted(text=text, piece_delay_s=0.05)
+    return ScriptedAnswer(text=text, piece_delay_s=0.05)
 
 
 async def _serve_demo(port: int) -> None:

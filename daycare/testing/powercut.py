@@ -28,7 +28,7 @@ Finding = tuple[str, str]  # one of KINDS, and what was seen
 
 
 @dataclass
-class Image:
+class DiskImage:
     """One disk as a power cut after `at` of `total` operations left it, and which promises it breaks."""
 
     run: int
@@ -60,7 +60,9 @@ async def _count(images: int, seed: int, synchronous: str, report: Callable[[str
     return {"images": images, **{kind: counts[kind] for kind in KINDS}, "seed": seed}
 
 
-async def examined(images: int, seed: int, folder: Path | None, synchronous: str = "") -> AsyncGenerator[Image, None]:
+async def examined(
+    images: int, seed: int, folder: Path | None, synchronous: str = ""
+) -> AsyncGenerator[DiskImage, None]:
     """Yield so many images after each was opened and compared; they lie in folders of their own within `folder`."""
     for number, start in enumerate(range(0, images, IMAGES_PER_RUN)):
         rng = random.Random(f"{seed}/{number}")
@@ -72,7 +74,7 @@ async def examined(images: int, seed: int, folder: Path | None, synchronous: str
                     Path(place, name).write_bytes(data)
                 findings = await inspect(Path(place, "daycare.db"), recording.ledger, cut.at, rng)
             promised = recording.ledger.promised(cut.at)
-            yield Image(number, cut.at, len(recording.ops), promised, findings)
+            yield DiskImage(number, cut.at, len(recording.ops), promised, findings)
 
 
 @dataclass

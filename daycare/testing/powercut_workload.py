@@ -22,7 +22,7 @@ NEVER = 1 << 62  # the time of a promise that was not made
 
 
 @dataclass
-class Post:
+class WorkloadPost:
     """One message, by its key; `batch` names those that go together, of a `refused` one nothing may be kept."""
 
     path: str
@@ -53,7 +53,7 @@ class Finish:
 class PromiseLedger:
     """What was asked for and promised; `acked` maps other promises to their times."""
 
-    posts: dict[str, Post] = field(default_factory=dict)
+    posts: dict[str, WorkloadPost] = field(default_factory=dict)
     finishes: list[Finish] = field(default_factory=list)
     turns: dict[int, int] = field(default_factory=dict)
     steps: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -158,7 +158,7 @@ class _Crowd:
             posts = []
             for _ in range(self._rng.choice((1, 1, 1, 3))):
                 number += 1
-                posts.append(Post(path, f"{sender}-{number}", sender, number, self._batches))
+                posts.append(WorkloadPost(path, f"{sender}-{number}", sender, number, self._batches))
             self._ledger.posts |= {post.key: post for post in posts}
             batch = [(envelope(path, post.key, sender), agent_at(path)) for post in posts]
             if len(batch) == 1 and self._rng.random() < 0.5:
@@ -177,7 +177,7 @@ class _Crowd:
         """Post a batch whose last message is for nobody; most share their commit with what others write."""
         self._batches += 1
         key = f"{sender}-{number}-refused"
-        self._ledger.posts[key] = Post(path, key, f"{sender}-refused", number, self._batches, refused=True)
+        self._ledger.posts[key] = WorkloadPost(path, key, f"{sender}-refused", number, self._batches, refused=True)
         batch = [(envelope(path, key, sender), agent_at(path)), (envelope("/u1/agent/nobody", key, sender), None)]
         try:
             await self._store.inbox.post_all(batch)

@@ -11,7 +11,7 @@ import msgspec
 from daycare.plugin import Plugin, StructTool, ToolContext
 
 
-class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NoteWord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Note a word; noting it again changes nothing."""
 
     word: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -23,7 +23,7 @@ class Charge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     account: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
-async def _note(context: ToolContext, arguments: Note) -> str:
+async def _note(context: ToolContext, arguments: NoteWord) -> str:
     _append(f"note {arguments.word}")
     return f"noted {arguments.word}"
 
@@ -47,7 +47,7 @@ def _append(line: str) -> None:
 plugin = Plugin(
     name="testing",
     tools=(
-        StructTool("note", Note, _note, idempotent=True),
+        StructTool("note", NoteWord, _note, idempotent=True),
         StructTool("charge", Charge, _charge, idempotent=False),
     ),
 )

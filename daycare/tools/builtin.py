@@ -30,7 +30,7 @@ class Remind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, msgspec.Meta(min_length=1, description="What to remind of")]
 
 
-class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AskAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Ask another agent of the same user and get its answer as this call's result."""
 
     to: Annotated[str, msgspec.Meta(description="The agent's address, such as /ann/agent/research")]
@@ -69,7 +69,7 @@ class OfferChoices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-class React(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReactToMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Put an emoji to the message you are answering, as people do with a short yes, thanks or laugh. Words may follow,
     and need not."""
 
@@ -90,7 +90,7 @@ class Now(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zone: Annotated[str, msgspec.Meta(description="IANA name, such as Europe/Berlin; default: the user's")] = ""
 
 
-async def _ask(context: ToolContext, arguments: Ask) -> Waiting:
+async def _ask(context: ToolContext, arguments: AskAgent) -> Waiting:
     return await context.ask(arguments.to, arguments.text, arguments.deadline_s)
 
 
@@ -128,7 +128,7 @@ async def _offer_choices(context: ToolContext, arguments: OfferChoices) -> str:
     return "the user will see them with your reply"
 
 
-async def _react(context: ToolContext, arguments: React) -> str:
+async def _react(context: ToolContext, arguments: ReactToMessage) -> str:
     if arguments.emoji.isascii():
         raise InvalidError("REACTION_NO_EMOJI", f"reacting with {arguments.emoji!r}: that is no emoji")
     await context.react(arguments.emoji)
@@ -166,12 +166,12 @@ plugin = Plugin(
     tools=(
         StructTool("send_message", SendMessage, _send_message, idempotent=True),
         StructTool("remind", Remind, _remind, idempotent=True, outlasts=True),
-        StructTool("ask", Ask, _ask, idempotent=True),
+        StructTool("ask", AskAgent, _ask, idempotent=True),
         StructTool("spawn", Spawn, _spawn, idempotent=True, outlasts=lambda it: not it.wait),
         StructTool("list_agents", ListAgents, _list_agents, idempotent=True),
         StructTool("read_result", ReadResult, _read_result, idempotent=True),
         StructTool("offer_choices", OfferChoices, _offer_choices, idempotent=True),
-        StructTool(REACT, React, _react, idempotent=True),
+        StructTool(REACT, ReactToMessage, _react, idempotent=True),
         StructTool("send_file", SendFile, _send_file, idempotent=True),
         StructTool("now", Now, _now, idempotent=True),
     ),

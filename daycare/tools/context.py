@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from daycare.base import foreign
-from daycare.base.causes import Question
+from daycare.base.causes import AgentQuestion
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import ASK_CHAIN_MAX, BEGINS_ANEW_S, CHOICES_MAX, FILE_MAX_BYTES, FILES_MAX, WAIT_MAX_S
 from daycare.base.messages import Chains, Choice, Envelope, EnvelopeKind, File, Origin, Told
@@ -60,7 +60,7 @@ class Call(NamedTuple):
     id: str
 
 
-class Context:
+class ToolCallContext:
     """A `ToolContext`: collects effects instead of carrying them out, so that a failed turn leaves nothing behind."""
 
     def __init__(
@@ -175,7 +175,7 @@ class Context:
         envelope = self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, mark)
         wait = f"{self._agent.id}:{self._key(mark)}"
         self.waits.add(wait)
-        cause = Question(wait, self._agent.id, self._session)
+        cause = AgentQuestion(wait, self._agent.id, self._session)
         origins = await self.origins()
         return msgspec.structs.replace(envelope, chain=self._chain, cause=cause, origins=origins), wait
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import msgspec
 import trio
 
-from daycare.base.blame import blamed
 from daycare.base.clock import Clock
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.limits import STORE_RETRY_S, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
 from daycare.base.messages import Chains, File, Origin, Origins, Told, ToolCall
@@ -20,7 +20,7 @@ from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, Turn, User
 from daycare.store.retry import with_retry
 from daycare.tools.catalogue import Catalogue
-from daycare.tools.context import Call, Context, Reach
+from daycare.tools.context import Call, Reach, ToolCallContext
 
 CRASHED = "TOOL_CRASHED"
 
@@ -103,14 +103,16 @@ class Runner:
             return Done(f"there is no tool called {call.name}; there are: {there}", "error", origins=())
         now_ms = self._clock.now_ms()
 
-        def fresh() -> Context:
-            return Context(self._reach, Call(agent, user, turn, step, call.id), now_ms, chains, allowed, progress)
+        def fresh() -> ToolCallContext:
+            return ToolCallContext(
+                self._reach, Call(agent, user, turn, step, call.id), now_ms, chains, allowed, progress
+            )
 
         context = fresh()
         result: str | Waiting | Sourced | None = None
         ran = False
         try:
-            with blamed(CRASHED, f"{call.name} crashed"):
+            with error_boundary(CRASHED, f"{call.name} crashed"):
                 try:
                     arguments = tool.decode(call.arguments)
                 except msgspec.ValidationError as error:

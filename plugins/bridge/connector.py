@@ -12,7 +12,7 @@ from daycare.base.connector import BaseConnector, Capabilities, Identity, Outgoi
 from daycare.base.errors import AwayError, UnavailableError
 from daycare.messenger.starting import Start
 from daycare_plugins.bridge import parts
-from daycare_plugins.bridge.folder import Folder
+from daycare_plugins.bridge.folder import BridgeFolder
 from daycare_plugins.bridge.session import Session
 from daycare_plugins.bridge.settings import Supervision
 
@@ -36,7 +36,7 @@ class BridgeConnector(BaseConnector):
         "paragraphs and plain lists."
     )
 
-    def __init__(self, name: str, settings: Supervision, folder: Callable[[], Folder]) -> None:
+    def __init__(self, name: str, settings: Supervision, folder: Callable[[], BridgeFolder]) -> None:
         self.name = name
         self.hello: Hello | None = None
         self.session: Session | None = None

@@ -20,7 +20,7 @@ _IN: Final = "in"
 _NAME_MAX_CHARS: Final = 100
 
 
-class Folder:
+class BridgeFolder:
     """`path` has mode 0700 and is the bridge's home: it keeps its session there."""
 
     def __init__(self, path: Path) -> None:

@@ -10,7 +10,7 @@ from daycare.base.connector import Inbound, Unreadable
 from daycare.base.errors import BusyError, DaycareError, InvalidError, UnavailableError
 from daycare.messenger.receiving import Errands, Receiver
 from daycare.plugin import PluginContext
-from daycare_plugins.bridge.folder import Folder
+from daycare_plugins.bridge.folder import BridgeFolder
 from daycare_plugins.bridge.reading import is_key, read
 from daycare_plugins.bridge.session import UNACKNOWLEDGED_MAX, Session
 from daycare_plugins.bridge.settings import Supervision
@@ -21,11 +21,11 @@ STORE_AGAIN_S: Final = 1.0  # while the store takes nothing
 Notice = Callable[[str, str, str, bool], Awaitable[None]]  # target, text, key, whether it is sent again
 
 
-class Intake:
+class BridgeIntake:
     """Takes in what one bridge tells."""
 
     def __init__(
-        self, context: PluginContext, name: str, settings: Supervision, folder: Folder, notice: Notice
+        self, context: PluginContext, name: str, settings: Supervision, folder: BridgeFolder, notice: Notice
     ) -> None:
         self._context = context
         self._name = name

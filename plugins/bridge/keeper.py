@@ -13,13 +13,13 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base import bridge
-from daycare.base.blame import blamed
 from daycare.base.connector import Health, Pairing
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError
 from daycare.plugin import PluginContext
 from daycare_plugins.bridge.connector import BridgeConnector
-from daycare_plugins.bridge.folder import Folder, end
-from daycare_plugins.bridge.intake import Intake
+from daycare_plugins.bridge.folder import BridgeFolder, end
+from daycare_plugins.bridge.intake import BridgeIntake
 from daycare_plugins.bridge.reading import one_line
 from daycare_plugins.bridge.sandbox import wrapped
 from daycare_plugins.bridge.session import Session
@@ -48,7 +48,7 @@ _FINAL: Final = (bridge.LOGGED_OUT, bridge.REPLACED)
 _ALERTS: Final = (bridge.LOGGED_OUT, bridge.REPLACED)
 
 
-class Keeper:
+class BridgeKeeper:
     """Keeps one bridge. `command` is asked at each start, so that a stored secret takes effect at the next."""
 
     def __init__(
@@ -70,9 +70,9 @@ class Keeper:
         connector.begin = self._kick
 
     @property
-    def folder(self) -> Folder:
+    def folder(self) -> BridgeFolder:
         """The bridge's own folder."""
-        return Folder(self._context.data / self.connector.name)
+        return BridgeFolder(self._context.data / self.connector.name)
 
     async def run(self) -> None:
         """Keep it going until cancelled. Raises nothing."""
@@ -135,7 +135,7 @@ class Keeper:
         self._kicked = trio.Event()
         self.connector.starting = True
         try:
-            with blamed("BRIDGE_CRASHED", f"running the bridge {self.connector.name}"):
+            with error_boundary("BRIDGE_CRASHED", f"running the bridge {self.connector.name}"):
                 return await self._run()
         except DaycareError as error:
             return error.message
@@ -166,7 +166,7 @@ class Keeper:
         session = Session(name, process, self._settings, self._context.log, self._heard, self._quiet)
         try:
             await trio.to_thread.run_sync(folder.started, process.pid)
-            intake = Intake(self._context, name, self._settings, folder, self.connector.notice)
+            intake = BridgeIntake(self._context, name, self._settings, folder, self.connector.notice)
             async with trio.open_nursery() as nursery:
 
                 def serve(session: Session) -> None:

@@ -8,13 +8,13 @@ from typing import Final
 
 from daycare.base.errors import NotFoundError
 from daycare.plugin import Plugin, PluginContext
-from daycare_plugins.bridge.settings import BridgeSettings, Settings
+from daycare_plugins.bridge.settings import BridgePluginSettings, BridgeSettings
 
 NAME: Final = "bridge"
 
 
 def _setup(context: PluginContext) -> Plugin:
-    settings: Settings = context.config
+    settings: BridgePluginSettings = context.config
     if not settings.to:
         return plugin
     from daycare_plugins.bridge.running import environment, keep, with_bridges
@@ -36,6 +36,6 @@ def _setup(context: PluginContext) -> Plugin:
 plugin = Plugin(
     name=NAME,
     description="People talk to agents through messengers that processes of their own connect.",
-    config=Settings,
+    config=BridgePluginSettings,
     setup=_setup,
 )

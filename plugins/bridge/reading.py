@@ -12,7 +12,7 @@ from daycare.base.limits import FILE_MAX_BYTES, FILES_MAX
 from daycare.base.messages import File, Origin
 from daycare.base.secrecy import names_known, without_known
 from daycare.messenger import text
-from daycare_plugins.bridge.folder import Folder
+from daycare_plugins.bridge.folder import BridgeFolder
 
 KEY_MAX_CHARS: Final = 120  # of a person or chat, with the connector's name before it
 NAME_MAX_CHARS: Final = 100
@@ -23,7 +23,7 @@ BODY_MAX_CHARS: Final = 4_000
 
 
 def read(
-    frame: Inward, connector: str, groups: Literal["addressed", "always"], folder: Folder
+    frame: Inward, connector: str, groups: Literal["addressed", "always"], folder: BridgeFolder
 ) -> Inbound | Unreadable | None:
     """Return what it is for the host, None if it is nothing to it. It may read files: call it in a thread."""
     match frame:
@@ -48,7 +48,7 @@ def read(
             return _note(frame, connector, f"deleted message {one_line(frame.message, KEY_MAX_CHARS)}")
 
 
-def _said(frame: Said, connector: str, groups: str, folder: Folder) -> Inbound | None:
+def _said(frame: Said, connector: str, groups: str, folder: BridgeFolder) -> Inbound | None:
     if frame.chat and groups == "addressed" and not frame.addressed:
         return None
     item = _told(frame, connector, frame.text)
@@ -103,7 +103,7 @@ def _context(frame: Said) -> str:
     return "\n".join(told)
 
 
-def _file(file: FileAt, key: str, folder: Folder) -> Attachment | RemoteFile | File:
+def _file(file: FileAt, key: str, folder: BridgeFolder) -> Attachment | RemoteFile | File:
     name = one_line(file.name, NAME_MAX_CHARS).replace("/", "_") or "file"
     kind = file.media_type[:NAME_MAX_CHARS]
     if file.path:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from daycare.plugin import Connector, Plugin, PluginContext
 from daycare_plugins.bridge.connector import BridgeConnector
-from daycare_plugins.bridge.folder import Folder
-from daycare_plugins.bridge.keeper import Keeper
+from daycare_plugins.bridge.folder import BridgeFolder
+from daycare_plugins.bridge.keeper import BridgeKeeper
 from daycare_plugins.bridge.settings import Supervision
 
 S = TypeVar("S", bound=Supervision)
@@ -27,13 +27,13 @@ def keep(
     name: str,
     settings: S,
     command: Callable[[str, S], tuple[Sequence[str], Mapping[str, str]]],
-) -> Keeper:
+) -> BridgeKeeper:
     """Return the keeper of one bridge, with its connector; `command` is asked at each start."""
-    connector = BridgeConnector(name, settings, lambda: Folder(context.data / name))
-    return Keeper(context, connector, settings, lambda: command(name, settings))
+    connector = BridgeConnector(name, settings, lambda: BridgeFolder(context.data / name))
+    return BridgeKeeper(context, connector, settings, lambda: command(name, settings))
 
 
-def with_bridges(plugin: Plugin, keepers: Sequence[Keeper]) -> Plugin:
+def with_bridges(plugin: Plugin, keepers: Sequence[BridgeKeeper]) -> Plugin:
     """Return a plugin that has these bridges."""
 
     async def start(context: PluginContext) -> None:

@@ -37,7 +37,7 @@ class BridgeSettings(Supervision, frozen=True, kw_only=True, forbid_unknown_fiel
                 raise ValueError(f"secrets: {secret!r} is not the bridges' own: call it bridge.{secret}")
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BridgePluginSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[plugins.bridge]`."""
 
     to: dict[Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]{0,40}$")], BridgeSettings] = {}

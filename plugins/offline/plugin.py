@@ -31,9 +31,9 @@ from daycare.base.messages import (
 from daycare.base.times import local_time
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig, StreamEvent, TextDelta
 from daycare_plugins.offline.arithmetic import calculate
+from daycare_plugins.offline.facts import OfflineFacts
 from daycare_plugins.offline.introduced import introduced
-from daycare_plugins.offline.recall import Facts
-from daycare_plugins.offline.remembered import lines_on
+from daycare_plugins.offline.recalled_lines import lines_on
 from daycare_plugins.offline.searching import search
 from daycare_plugins.offline.when import WHEN, due, zone_of
 
@@ -155,7 +155,7 @@ class _Turn:
         self.now = local_time(request.now_ms, zone_of(request.zone))
         self.zone = request.zone
         self.hinted = False  # whether the way to a model was shown in this conversation
-        self.facts = Facts()
+        self.facts = OfflineFacts()
         self.system = request.system
         self.prompt = introduced(request.system)
         self.calls: list[ToolCall] = []

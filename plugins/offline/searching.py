@@ -10,7 +10,7 @@ from typing import Any, Final
 from daycare.base.clues import names_in, times_in
 from daycare.base.messages import ToolCall, ToolResult
 from daycare.plugin import InferRequest
-from daycare_plugins.offline.remembered import share_of, stems
+from daycare_plugins.offline.recalled_lines import share_of, stems
 
 _QUERIES_MAX: Final = 6
 _LINES_MAX: Final = 5

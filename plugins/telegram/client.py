@@ -28,7 +28,7 @@ from daycare.base.errors import (
 from daycare.messenger.http import LOOPBACK, body_of, too_large
 from daycare_plugins.telegram.failures import BOTFATHER, ChatMigratedError, FloodError, described, mapped
 
-__all__ = ["API_URL", "FILE_URL", "ChatMigratedError", "Client", "described", "mapped"]
+__all__ = ["API_URL", "FILE_URL", "ChatMigratedError", "TelegramClient", "described", "mapped"]
 
 API_URL: Final = "https://api.telegram.org/bot"
 FILE_URL: Final = "https://api.telegram.org/file/bot"
@@ -152,7 +152,7 @@ async def _in_one_piece(request: httpx.Request) -> None:
     request.stream = _Body(await request.aread())
 
 
-class Client:
+class TelegramClient:
     """One bot's connection. Use it as `async with Client(token) as client`; it makes no call by itself.
 
     `base_url` and `base_file_url` are what stands before the token. With `local_mode` files are read from the paths

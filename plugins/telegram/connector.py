@@ -28,8 +28,8 @@ from daycare_plugins.telegram.known import Known, Newest
 from daycare_plugins.telegram.settings import BotSettings
 
 if TYPE_CHECKING:
-    from daycare_plugins.telegram.client import Client
-    from daycare_plugins.telegram.outgoing import Place
+    from daycare_plugins.telegram.client import TelegramClient
+    from daycare_plugins.telegram.outgoing import ChatTarget
     from daycare_plugins.telegram.rendering import Rendered
 
 FLOOD: Final = "flood"  # the name under which cool-downs are remembered
@@ -66,12 +66,12 @@ class TelegramConnector(BaseConnector):
         self._context = context
         self._settings = settings
         self._newest = Newest()
-        self._slot: ClientSlot[Client] = ClientSlot(context, secret, f"calling Telegram for {name}")
+        self._slot: ClientSlot[TelegramClient] = ClientSlot(context, secret, f"calling Telegram for {name}")
         self._governor = Governor()
 
     # == for the bot's task ============================================================================================
 
-    async def open(self, client: "Client") -> None:
+    async def open(self, client: "TelegramClient") -> None:
         """Send through this client from now on."""
         self._governor.restore(await self._context.recall(self.name, FLOOD), self._context.now_ms())
         self._slot.fill(client)
@@ -138,7 +138,7 @@ class TelegramConnector(BaseConnector):
             self._governor.take(place.chat, important=True)
         return self._receipt(place.chat, sent)
 
-    def _is_reply(self, outgoing: Outgoing, place: "Place") -> bool:
+    def _is_reply(self, outgoing: Outgoing, place: "ChatTarget") -> bool:
         """In a private chat, what answers the newest message needs no reference to it."""
         return not place.private or not self._newest.is_newest(place.chat, outgoing.reply_to)
 
@@ -228,7 +228,7 @@ class TelegramConnector(BaseConnector):
         """Return the bot's id and @name."""
         return self.who
 
-    def _preview(self, target: str, text: str) -> "tuple[Place, Rendered | None]":
+    def _preview(self, target: str, text: str) -> "tuple[ChatTarget, Rendered | None]":
         outgoing = _outgoing()
         return outgoing.place(target), outgoing.tail(text)
 

@@ -8,13 +8,20 @@ from typing import Final
 
 from daycare.messenger.text import cut, one_line, quoted
 from daycare_plugins.telegram.media import short
-from daycare_plugins.telegram.schema import Chat, Elsewhere, Message, Origin, Quoted, User
+from daycare_plugins.telegram.schema import (
+    Elsewhere,
+    Quoted,
+    TelegramChat,
+    TelegramMessage,
+    TelegramOrigin,
+    TelegramUser,
+)
 
 CONTEXT_MAX_CHARS: Final = 2_000
 _MEANT_MAX_CHARS: Final = 500
 
 
-def context_of(message: Message, raw: Mapping[str, object], bot_id: int, about: str = "") -> str:
+def context_of(message: TelegramMessage, raw: Mapping[str, object], bot_id: int, about: str = "") -> str:
     """Return what has to be known to understand a message, empty if it stands for itself."""
     parts = []
     if message.forward_origin is not None:
@@ -27,7 +34,7 @@ def context_of(message: Message, raw: Mapping[str, object], bot_id: int, about: 
     return cut("\n".join(filter(None, parts)), CONTEXT_MAX_CHARS)
 
 
-def answered(message: Message) -> Quoted | None:
+def answered(message: TelegramMessage) -> Quoted | None:
     """Return the message that this one is a reply to. In a topic all that are none reply to its beginning."""
     replied = message.reply_to_message
     if replied is None or replied.forum_topic_created is not None:
@@ -37,7 +44,7 @@ def answered(message: Message) -> Quoted | None:
     return replied
 
 
-def forwarded_from(origin: Origin) -> str:
+def forwarded_from(origin: TelegramOrigin) -> str:
     """Return who wrote what was forwarded."""
     signed = f", signed {one_line(origin.author_signature)}" if origin.author_signature else ""
     if origin.sender_user is not None:
@@ -51,13 +58,13 @@ def forwarded_from(origin: Origin) -> str:
     return "somebody else"
 
 
-def user_name(user: User) -> str:
+def user_name(user: TelegramUser) -> str:
     """Return what a person calls themselves."""
     named = one_line(f"{user.first_name or ''} {user.last_name or ''}")
     return named or one_line(user.username) or str(user.id)
 
 
-def chat_name(chat: Chat) -> str:
+def chat_name(chat: TelegramChat) -> str:
     """Return what a chat is called."""
     named = one_line(chat.title) or one_line(f"{chat.first_name or ''} {chat.last_name or ''}")
     return named or one_line(chat.username) or str(chat.id)
@@ -71,7 +78,7 @@ def sender_name(message: Quoted) -> str:
     return user_name(message.from_) if message.from_ is not None else chat_name(message.chat)
 
 
-def _reply(message: Message, raw: Mapping[str, object], bot_id: int) -> str:
+def _reply(message: TelegramMessage, raw: Mapping[str, object], bot_id: int) -> str:
     replied = answered(message)
     text = ""
     if replied is not None:
@@ -93,7 +100,7 @@ def _reply(message: Message, raw: Mapping[str, object], bot_id: int) -> str:
     return f"{part}\nof the whole:\n{quoted(text)}" if text and text != meant else part
 
 
-def _whose(message: Message, replied: Quoted, bot_id: int) -> str:
+def _whose(message: TelegramMessage, replied: Quoted, bot_id: int) -> str:
     if replied.from_ is not None and replied.from_.id == bot_id:
         return "your"
     people = replied.sender_chat is None and message.sender_chat is None

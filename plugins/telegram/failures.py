@@ -9,7 +9,7 @@ import httpx
 import trio
 from telegram import error as library
 
-from daycare.base.blame import causes
+from daycare.base.error_boundary import causes
 from daycare.base.errors import (
     BusyError,
     ConflictError,

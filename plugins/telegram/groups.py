@@ -5,12 +5,12 @@ from typing import NamedTuple
 from daycare_plugins.telegram.context import answered
 from daycare_plugins.telegram.marks import marked
 from daycare_plugins.telegram.media import words_of
-from daycare_plugins.telegram.schema import Chat, Message
+from daycare_plugins.telegram.schema import TelegramChat, TelegramMessage
 
 _GENERAL = 1  # the topic of a forum that is the forum itself
 
 
-class Place(NamedTuple):
+class TelegramPlace(NamedTuple):
     """Where something was said, in connector keys; `chat` and `within` are empty in a private chat."""
 
     private: bool
@@ -19,17 +19,17 @@ class Place(NamedTuple):
     reply_target: str | None = None
 
 
-def place_of(connector: str, chat: Chat, topic: int | None) -> Place:
+def place_of(connector: str, chat: TelegramChat, topic: int | None) -> TelegramPlace:
     """Return the place of a chat, or of a topic in it. Topics of a private chat are one conversation."""
     if chat.type == "private":
-        return Place(private=True, reply_target=f"{chat.id}:{topic}" if topic is not None else None)
+        return TelegramPlace(private=True, reply_target=f"{chat.id}:{topic}" if topic is not None else None)
     key = f"{connector}:{chat.id}"
     if topic is None or topic == _GENERAL:
-        return Place(private=False, chat=key)
-    return Place(private=False, chat=f"{key}:{topic}", within=key)
+        return TelegramPlace(private=False, chat=key)
+    return TelegramPlace(private=False, chat=f"{key}:{topic}", within=key)
 
 
-def is_addressed(message: Message, bot_id: int, username: str) -> bool:
+def is_addressed(message: TelegramMessage, bot_id: int, username: str) -> bool:
     """Return whether a message is to the bot: a command, a mention, or a reply to something it said."""
     replied = answered(message)
     if replied is not None and replied.from_ is not None and replied.from_.id == bot_id:
@@ -52,7 +52,7 @@ def is_addressed(message: Message, bot_id: int, username: str) -> bool:
     return False
 
 
-def is_for_another_bot(message: Message, username: str) -> bool:
+def is_for_another_bot(message: TelegramMessage, username: str) -> bool:
     """Return whether a message begins with a command that names another bot."""
     text, entities = words_of(message)
     for entity in entities:

@@ -7,9 +7,9 @@ from typing import Final
 import h11
 
 from daycare.base.errors import DaycareError
-from daycare.webhook import Bounds
+from daycare.webhook import WebhookBounds
 
-BOUNDS: Final = Bounds(
+BOUNDS: Final = WebhookBounds(
     body_max_bytes=1024 * 1024,  # an update has a few kilobytes
     connections_max=64,  # Telegram opens as many as `setWebhook` allowed it, see webhook.py
     idle_s=90.0,  # Telegram keeps connections between updates
@@ -19,7 +19,7 @@ _SECRET: Final = b"x-telegram-bot-api-secret-token"
 Take = Callable[[bytes], Awaitable[None]]
 
 
-class Hook:
+class TelegramHook:
     """Calls `take` with each body, and answers 200 once it has returned; 503 when it raised, so that it comes again."""
 
     def __init__(self, path: str, secret: str, take: Take) -> None:

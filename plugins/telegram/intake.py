@@ -16,13 +16,13 @@ from daycare_plugins.telegram import health
 from daycare_plugins.telegram.choices import Touch
 from daycare_plugins.telegram.known import Known
 from daycare_plugins.telegram.overheard import Overheard
-from daycare_plugins.telegram.reading import Bot, Read, Rules, join_albums, read
+from daycare_plugins.telegram.reading import Bot, ReadingRules, ReadUpdate, join_albums, read
 
 BUTTON_S: Final = 10.0  # a person looks at it
 BUTTONS_AT_ONCE: Final = 8  # a question in a group is answered by all of them together
 
 
-class Speaker(Protocol):
+class TelegramSpeaker(Protocol):
     """What is needed of the connector."""
 
     def heard(self, chat: int, message: str) -> None:
@@ -38,11 +38,11 @@ class Speaker(Protocol):
         ...
 
 
-class Intake:
+class TelegramIntake:
     """Takes in the updates of one bot."""
 
     def __init__(
-        self, context: PluginContext, rules: Rules, known: Known, speaker: Speaker, overheard: Overheard
+        self, context: PluginContext, rules: ReadingRules, known: Known, speaker: TelegramSpeaker, overheard: Overheard
     ) -> None:
         self.bot = Bot(id=0, username="")  # known before the first update is read
         self._context = context
@@ -103,7 +103,7 @@ class Intake:
         except DaycareError as error:  # it stays refused, and the other updates have to be read
             self._context.log.error("telegram_move_failed", connector=name, code=error.code, reason=error.message)
 
-    def _follow(self, one: Read, item: Inbound | Unreadable, outcome: Outcome) -> None:
+    def _follow(self, one: ReadUpdate, item: Inbound | Unreadable, outcome: Outcome) -> None:
         if isinstance(item, Unreadable):
             return
         self._known.add(item.key)
@@ -124,8 +124,8 @@ class Intake:
 
 
 def read_batch(
-    updates: Sequence[Mapping[str, Any]], bot: Bot, rules: Rules, known: Callable[[str], bool]
-) -> list[Read]:
+    updates: Sequence[Mapping[str, Any]], bot: Bot, rules: ReadingRules, known: Callable[[str], bool]
+) -> list[ReadUpdate]:
     """Read updates that came together: an edit or reaction may belong to a message before it, known only then."""
     here: set[str] = set()
     reads = []

@@ -17,9 +17,9 @@ from daycare_plugins.telegram.schema import (
     Entity,
     Location,
     Media,
-    Message,
     Poll,
     Quoted,
+    TelegramMessage,
 )
 
 GET_FILE_MAX_BYTES: Final = 20 * 1024 * 1024  # what getFile gives
@@ -46,7 +46,7 @@ _UNREADABLE: Final = {
     "live_photo": "a live photo",
 }
 _AROUND: Final = frozenset(  # what a message has beside its content
-    {field.encode_name for struct in (Message, Elsewhere) for field in msgspec.structs.fields(struct)}
+    {field.encode_name for struct in (TelegramMessage, Elsewhere) for field in msgspec.structs.fields(struct)}
     - {field.encode_name for field in msgspec.structs.fields(Content)}
     | {
         *("business_connection_id", "direct_messages_topic", "effect_id", "ephemeral_message_id", "forward_from"),

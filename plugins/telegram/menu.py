@@ -8,7 +8,7 @@ import trio
 
 from daycare.base.errors import DaycareError
 from daycare.plugin import PluginContext
-from daycare_plugins.telegram.client import Client
+from daycare_plugins.telegram.client import TelegramClient
 
 COMMANDS_MAX: Final = 100
 HELP_MAX_CHARS: Final = 256
@@ -27,7 +27,7 @@ def entries(commands: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"command": name, "description": told} for name, told in found.items()][:COMMANDS_MAX]
 
 
-async def sync(context: PluginContext, client: Client, name: str) -> None:
+async def sync(context: PluginContext, client: TelegramClient, name: str) -> None:
     """Set the menu where it differs. A menu that cannot be set is worth a line in the log, nothing more."""
     wanted = entries(context.commands())
     for again in range(TRIES):

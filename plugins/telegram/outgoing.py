@@ -38,7 +38,7 @@ _TOGETHER: Final = {
 }  # what an album may hold
 
 
-class Place(NamedTuple):
+class ChatTarget(NamedTuple):
     """Where to: a chat, and a topic in it or 0."""
 
     chat: int
@@ -55,13 +55,13 @@ class Place(NamedTuple):
         return {"chat_id": self.chat} | ({"message_thread_id": self.topic} if self.topic else {})
 
 
-def place(target: str) -> Place:
+def place(target: str) -> ChatTarget:
     """Return the place that `<chat id>` or `<chat id>:<topic id>` names."""
     chat, _, topic = target.partition(":")
     digits = chat.removeprefix("-")
     if not (digits.isdecimal() and digits.isascii()) or not (topic or "0").isdecimal():
         raise InvalidError("TELEGRAM_TARGET", f"sending to {target!r}: it is no chat id", hint="such as 42 or -1001:7")
-    return Place(int(chat), int(topic or 0))
+    return ChatTarget(int(chat), int(topic or 0))
 
 
 # == parts =============================================================================================================
@@ -164,10 +164,10 @@ def _in_fence(text: str) -> bool:
 # == calls =============================================================================================================
 
 
-class Message:
+class SendCall:
     """A call that sends a part. When it is refused for something that can be left out, `softer` leaves it out."""
 
-    def __init__(self, part: Outgoing, where: Place, *, reply: bool) -> None:
+    def __init__(self, part: Outgoing, where: ChatTarget, *, reply: bool) -> None:
         file = part.files[0] if part.files else None
         entities = list(part.markup["entities"])
         text = part.text

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from daycare.base.bounded import Bounded
 from daycare.base.connector import Inbound
 from daycare.messenger.text import cut, one_line, quoted
-from daycare_plugins.telegram.reading import Read
+from daycare_plugins.telegram.reading import ReadUpdate
 
 CHATS_MAX: Final = 200
 LINE_MAX_CHARS: Final = 300
@@ -24,9 +24,9 @@ class Overheard:
         self._most = most
         self._chats: Bounded[str, _Lines] = Bounded(CHATS_MAX)
 
-    def told(self, reads: Sequence[Read]) -> tuple[list[Read], Mapping[str, _Lines]]:
+    def told(self, reads: Sequence[ReadUpdate]) -> tuple[list[ReadUpdate], Mapping[str, _Lines]]:
         """Return a batch whose messages have what was said before them, and what to `keep` once it is committed."""
-        found: list[Read] = []
+        found: list[ReadUpdate] = []
         now: dict[str, _Lines] = {}
         for one in reads:
             item, passed_by = one.item, one.overheard

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from daycare.plugin import Connector, Plugin, PluginContext
 from daycare_plugins.telegram.bot import BotTask
-from daycare_plugins.telegram.settings import Settings
+from daycare_plugins.telegram.settings import TelegramSettings
 from daycare_plugins.telegram.setup import NAME, STEP
 from daycare_plugins.telegram.setup import bots as named
 
 
 def _setup(context: PluginContext) -> Plugin:
-    settings: Settings = context.config
+    settings: TelegramSettings = context.config
     bots = [BotTask(context, name, secret, own) for name, (secret, own) in named(settings).items()]
 
     async def start(context: PluginContext) -> None:
@@ -38,7 +38,7 @@ def _factory(connector: Connector) -> Callable[[], Connector]:
 plugin = Plugin(
     name=NAME,
     description="People talk to agents through Telegram bots.",
-    config=Settings,
+    config=TelegramSettings,
     setup=_setup,
     wizard=STEP,
 )

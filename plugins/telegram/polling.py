@@ -27,8 +27,8 @@ import trio
 
 from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare_plugins.telegram import albums, health
-from daycare_plugins.telegram.client import Client
-from daycare_plugins.telegram.intake import Intake
+from daycare_plugins.telegram.client import TelegramClient
+from daycare_plugins.telegram.intake import TelegramIntake
 from daycare_plugins.telegram.reading import UPDATES
 
 BATCH_MAX: Final = 100  # updates in one answer
@@ -50,8 +50,8 @@ class Polling:
 
     def __init__(
         self,
-        client: Client,
-        intake: Intake,
+        client: TelegramClient,
+        intake: TelegramIntake,
         monitor: health.Monitor,
         *,
         poll_s: int,

@@ -24,9 +24,19 @@ from daycare_plugins.telegram.context import (
     sender_name,
     user_name,
 )
-from daycare_plugins.telegram.groups import Place, is_addressed, is_for_another_bot, place_of
+from daycare_plugins.telegram.groups import TelegramPlace, is_addressed, is_for_another_bot, place_of
 from daycare_plugins.telegram.media import read_content, short
-from daycare_plugins.telegram.schema import Chat, Halt, Membership, Message, Press, Quoted, Reaction, Reactions, User
+from daycare_plugins.telegram.schema import (
+    Halt,
+    Membership,
+    Press,
+    Quoted,
+    Reactions,
+    TelegramChat,
+    TelegramMessage,
+    TelegramReaction,
+    TelegramUser,
+)
 
 BODY_MAX_CHARS: Final = 4_000  # of an unreadable update: as many as a dead letter keeps
 NUMBER_MAX: Final = 2**52
@@ -63,7 +73,7 @@ class Bot(msgspec.Struct, frozen=True):
     username: str
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class ReadingRules(msgspec.Struct, frozen=True, kw_only=True):
     """What decides how updates are read: the connector's name, and when a group's messages are passed on."""
 
     connector: str
@@ -71,7 +81,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     overrides: Mapping[int, str] = {}  # by chat id
 
 
-class Read(msgspec.Struct, frozen=True, kw_only=True):
+class ReadUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """What an update is: `item` for the host, or `why_ignored`.
 
     `press` is to be answered, whatever becomes of the item. `moved` is (old, new) of a group with a new id; both
@@ -97,7 +107,7 @@ class _Known(NamedTuple):
 
     update_id: int
     bot: Bot
-    rules: Rules
+    rules: ReadingRules
     known: Callable[[str], bool]
 
 
@@ -110,7 +120,7 @@ def _nothing(key: str) -> bool:
     return False
 
 
-def read(update: object, bot: Bot, rules: Rules, known: Callable[[str], bool] = _nothing) -> Read:
+def read(update: object, bot: Bot, rules: ReadingRules, known: Callable[[str], bool] = _nothing) -> ReadUpdate:
     """Return what an update of getUpdates is. Never raises.
 
     `known` says of a key whether it was passed on before (or, for a `message_key`, sent by us): an edit or a reaction
@@ -133,10 +143,10 @@ def read(update: object, bot: Bot, rules: Rules, known: Callable[[str], bool] = 
             except msgspec.ValidationError as error:
                 return _unreadable(tree, bot, number, _reason(kind, error))
     kinds = ", ".join(sorted(one_line(key, 40) for key in tree if key != "update_id")[:3])
-    return Read(update_id=number, why_ignored=f"nothing is done with {kinds}" if kinds else "it is empty")
+    return ReadUpdate(update_id=number, why_ignored=f"nothing is done with {kinds}" if kinds else "it is empty")
 
 
-def join_albums(reads: Sequence[Read], known: Callable[[str], bool] = _nothing) -> list[Read]:
+def join_albums(reads: Sequence[ReadUpdate], known: Callable[[str], bool] = _nothing) -> list[ReadUpdate]:
     """Return a batch in which albums are whole: what waits is passed on where another part of its album was."""
     meant = {one.album for one in reads if one.album and one.item is not None}
     return [
@@ -150,9 +160,9 @@ def join_albums(reads: Sequence[Read], known: Callable[[str], bool] = _nothing) 
 # == messages ==========================================================================================================
 
 
-def _message(raw: Any, about: _Known) -> Read:
-    message = msgspec.convert(raw, Message)
-    found = Read(update_id=about.update_id, chat=message.chat.id, message_id=message.message_id)
+def _message(raw: Any, about: _Known) -> ReadUpdate:
+    message = msgspec.convert(raw, TelegramMessage)
+    found = ReadUpdate(update_id=about.update_id, chat=message.chat.id, message_id=message.message_id)
     if message.migrate_to_chat_id is not None:
         return replace(found, moved=(message.chat.id, message.migrate_to_chat_id), why_ignored="the group has moved")
     if message.migrate_from_chat_id is not None:
@@ -168,9 +178,9 @@ def _message(raw: Any, about: _Known) -> Read:
     return _in_place(found, item, message, place, about)
 
 
-def _edited(raw: Any, about: _Known) -> Read:
-    message = msgspec.convert(raw, Message)
-    found = Read(update_id=about.update_id, chat=message.chat.id, message_id=message.message_id)
+def _edited(raw: Any, about: _Known) -> ReadUpdate:
+    message = msgspec.convert(raw, TelegramMessage)
+    found = ReadUpdate(update_id=about.update_id, chat=message.chat.id, message_id=message.message_id)
     if why := _nobody(message, about.bot):
         return replace(found, why_ignored=why)
     if message.location is not None:
@@ -189,7 +199,7 @@ def _edited(raw: Any, about: _Known) -> Read:
     return _in_place(found, item, message, place, about)
 
 
-def _nobody(message: Message, bot: Bot) -> str:
+def _nobody(message: TelegramMessage, bot: Bot) -> str:
     """Return why nobody said this who is listened to."""
     if message.chat.is_direct_messages:
         return "direct messages of a channel"
@@ -198,7 +208,9 @@ def _nobody(message: Message, bot: Bot) -> str:
     return ""
 
 
-def _in_place(found: Read, item: Inbound, message: Message, place: Place, about: _Known) -> Read:
+def _in_place(
+    found: ReadUpdate, item: Inbound, message: TelegramMessage, place: TelegramPlace, about: _Known
+) -> ReadUpdate:
     """In a group what is not for us is left out."""
     if place.private:
         return replace(found, item=item)
@@ -215,7 +227,7 @@ def _in_place(found: Read, item: Inbound, message: Message, place: Place, about:
     return replace(found, waiting=waiting, overheard=overheard, album=album, why_ignored="not addressed to the bot")
 
 
-def _said(message: Message, raw: Mapping[str, object], about: _Known, place: Place) -> Inbound:
+def _said(message: TelegramMessage, raw: Mapping[str, object], about: _Known, place: TelegramPlace) -> Inbound:
     content = read_content(message, raw, message.message_id)
     forward = message.forward_origin is not None or message.forward_date is not None
     made_by_bot = message.via_bot is not None and message.via_bot.id != about.bot.id
@@ -252,7 +264,7 @@ def _said(message: Message, raw: Mapping[str, object], about: _Known, place: Pla
     )
 
 
-def _note(said: Inbound, message: Message, raw: Mapping[str, object]) -> Inbound:
+def _note(said: Inbound, message: TelegramMessage, raw: Mapping[str, object]) -> Inbound:
     pinned = message.pinned_message
     origin = Origin.GROUP if said.chat else Origin.PERSON
     if pinned is None:
@@ -267,9 +279,9 @@ def _note(said: Inbound, message: Message, raw: Mapping[str, object]) -> Inbound
 # == everything else ===================================================================================================
 
 
-def _pressed(raw: Any, about: _Known) -> Read:
+def _pressed(raw: Any, about: _Known) -> ReadUpdate:
     press = msgspec.convert(raw, Press)
-    found = Read(update_id=about.update_id, press=Touch(press.id))
+    found = ReadUpdate(update_id=about.update_id, press=Touch(press.id))
     message = press.message
     if message is None or press.data is None:
         return replace(found, why_ignored="a button that is not ours")
@@ -296,9 +308,9 @@ def _pressed(raw: Any, about: _Known) -> Read:
     return replace(found, item=item, press=made, chat=message.chat.id, message_id=message.message_id)
 
 
-def _halted(raw: Any, about: _Known) -> Read:
+def _halted(raw: Any, about: _Known) -> ReadUpdate:
     halt = msgspec.convert(raw, Halt)
-    found = Read(update_id=about.update_id, chat=halt.chat.id)
+    found = ReadUpdate(update_id=about.update_id, chat=halt.chat.id)
     place = place_of(about.rules.connector, halt.chat, halt.message_thread_id)
     if not place.private:
         return replace(found, why_ignored="a draft that is not ours")
@@ -306,9 +318,9 @@ def _halted(raw: Any, about: _Known) -> Read:
     return replace(found, item=_told(about, place, halt.chat, key=key, text=f"/stop {halt.draft_id}"))
 
 
-def _reacted(raw: Any, about: _Known) -> Read:
+def _reacted(raw: Any, about: _Known) -> ReadUpdate:
     change = msgspec.convert(raw, Reactions)
-    found = Read(update_id=about.update_id, chat=change.chat.id, message_id=change.message_id)
+    found = ReadUpdate(update_id=about.update_id, chat=change.chat.id, message_id=change.message_id)
     actor = change.user or change.actor_chat
     if actor is None:
         raise msgspec.ValidationError("Object missing required field `user`")
@@ -337,9 +349,9 @@ def _reacted(raw: Any, about: _Known) -> Read:
     return replace(found, item=item)
 
 
-def _membership(raw: Any, about: _Known) -> Read:
+def _membership(raw: Any, about: _Known) -> ReadUpdate:
     change = msgspec.convert(raw, Membership)
-    found = Read(update_id=about.update_id, chat=change.chat.id)
+    found = ReadUpdate(update_id=about.update_id, chat=change.chat.id)
     old, new = change.old_chat_member, change.new_chat_member
     if old.inside == new.inside:
         return replace(found, why_ignored="the bot's rights in a chat have changed")
@@ -365,7 +377,7 @@ def _membership(raw: Any, about: _Known) -> Read:
     return replace(found, item=item)
 
 
-_READERS: Final[dict[str, Callable[[Any, _Known], Read]]] = {
+_READERS: Final[dict[str, Callable[[Any, _Known], ReadUpdate]]] = {
     "message": _message,
     "edited_message": _edited,
     "channel_post": _message,
@@ -381,7 +393,9 @@ assert tuple(_READERS) == UPDATES
 # == what they share ===================================================================================================
 
 
-def _told(about: _Known, place: Place, who: User | Chat, *, key: str, text: str, **rest: Any) -> Inbound:
+def _told(
+    about: _Known, place: TelegramPlace, who: TelegramUser | TelegramChat, *, key: str, text: str, **rest: Any
+) -> Inbound:
     return Inbound(
         connector=about.rules.connector,
         sender=f"{about.rules.connector}:{who.id}",
@@ -392,12 +406,12 @@ def _told(about: _Known, place: Place, who: User | Chat, *, key: str, text: str,
         meta=_language(who),
         chat=place.chat,
         within=place.within,
-        name=user_name(who) if isinstance(who, User) else chat_name(who),
+        name=user_name(who) if isinstance(who, TelegramUser) else chat_name(who),
         **rest,
     )
 
 
-def _sender(message: Message) -> User | Chat:
+def _sender(message: TelegramMessage) -> TelegramUser | TelegramChat:
     """Return who speaks: an anonymous administrator and a channel do as a chat."""
     sender = message.sender_chat or message.from_
     if sender is None and message.chat.type in ("channel", "private"):
@@ -407,29 +421,29 @@ def _sender(message: Message) -> User | Chat:
     return sender
 
 
-def _place(about: _Known, message: Quoted) -> Place:
+def _place(about: _Known, message: Quoted) -> TelegramPlace:
     topic = message.message_thread_id if message.is_topic_message else None
     return place_of(about.rules.connector, message.chat, topic)
 
 
-def _chat_name(message: Quoted, place: Place) -> str:
+def _chat_name(message: Quoted, place: TelegramPlace) -> str:
     if place.private:
         return ""
-    root = message.reply_to_message if isinstance(message, Message) else None
+    root = message.reply_to_message if isinstance(message, TelegramMessage) else None
     topic = one_line(root.forum_topic_created.name) if root is not None and root.forum_topic_created else ""
     return f"{chat_name(message.chat)} / {topic}" if topic and place.within else chat_name(message.chat)
 
 
-def _hears_all(rules: Rules, chat: Chat) -> bool:
+def _hears_all(rules: ReadingRules, chat: TelegramChat) -> bool:
     return rules.overrides.get(chat.id, rules.group_answers) == "always"
 
 
-def _language(who: User | Chat) -> dict[str, str]:
-    code = who.language_code if isinstance(who, User) else None
+def _language(who: TelegramUser | TelegramChat) -> dict[str, str]:
+    code = who.language_code if isinstance(who, TelegramUser) else None
     return {"language": code} if code and re.fullmatch(r"[A-Za-z0-9-]{2,16}", code) else {}
 
 
-def _emoji(reactions: Iterable[Reaction]) -> list[str]:
+def _emoji(reactions: Iterable[TelegramReaction]) -> list[str]:
     others = {"paid": "a star", "custom_emoji": "an emoji of their own"}
     named = (others.get(reaction.type) or one_line(reaction.emoji, 20) or "something" for reaction in reactions)
     return list(dict.fromkeys(named))[:10]
@@ -439,12 +453,12 @@ def _digest(tree: object, length: int = 8) -> str:
     return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:length]
 
 
-def _unreadable(tree: object, bot: Bot, number: int | None, reason: str) -> Read:
+def _unreadable(tree: object, bot: Bot, number: int | None, reason: str) -> ReadUpdate:
     body = json.dumps(tree, sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     key = f"{bot.id}:u:{'' if number is None else number}:{digest}"
     letter = Unreadable(key=key, reason=reason[:REASON_MAX_CHARS], body=body[:BODY_MAX_CHARS])
-    return Read(update_id=number, item=letter)
+    return ReadUpdate(update_id=number, item=letter)
 
 
 def _reason(kind: str, error: msgspec.ValidationError) -> str:

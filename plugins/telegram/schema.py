@@ -11,7 +11,7 @@ FileId = Annotated[str, Meta(min_length=1, max_length=1_000)]  # real ones have 
 Short = Annotated[str, Meta(max_length=200)]
 
 
-class User(msgspec.Struct, frozen=True):
+class TelegramUser(msgspec.Struct, frozen=True):
     """A person or a bot."""
 
     id: Id
@@ -22,7 +22,7 @@ class User(msgspec.Struct, frozen=True):
     is_bot: bool = False
 
 
-class Chat(msgspec.Struct, frozen=True):
+class TelegramChat(msgspec.Struct, frozen=True):
     """A private chat, a group, a supergroup or a channel."""
 
     id: Id
@@ -41,7 +41,7 @@ class Entity(msgspec.Struct, frozen=True):
     offset: Count
     length: Count
     url: str | None = None
-    user: User | None = None
+    user: TelegramUser | None = None
     language: str | None = None
 
 
@@ -102,7 +102,7 @@ class Poll(msgspec.Struct, frozen=True):
     allows_multiple_answers: bool = False
 
 
-class Task(msgspec.Struct, frozen=True):
+class ChecklistTask(msgspec.Struct, frozen=True):
     """One line of a checklist."""
 
     text: str
@@ -113,7 +113,7 @@ class Checklist(msgspec.Struct, frozen=True):
     """Things to do."""
 
     title: str
-    tasks: list[Task] = []
+    tasks: list[ChecklistTask] = []
 
 
 class Dice(msgspec.Struct, frozen=True):
@@ -146,14 +146,14 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     dice: Dice | None = None
 
 
-class Origin(msgspec.Struct, frozen=True):
+class TelegramOrigin(msgspec.Struct, frozen=True):
     """Where a forward comes from; which fields it has depends on `type`."""
 
     type: str
-    sender_user: User | None = None
+    sender_user: TelegramUser | None = None
     sender_user_name: str | None = None
-    sender_chat: Chat | None = None
-    chat: Chat | None = None
+    sender_chat: TelegramChat | None = None
+    chat: TelegramChat | None = None
     author_signature: str | None = None
 
 
@@ -166,8 +166,8 @@ class Quote(msgspec.Struct, frozen=True):
 class Elsewhere(Content, frozen=True, kw_only=True):
     """A message of another chat or topic that a reply is about."""
 
-    origin: Origin
-    chat: Chat | None = None
+    origin: TelegramOrigin
+    chat: TelegramChat | None = None
 
 
 class Topic(msgspec.Struct, frozen=True):
@@ -180,16 +180,16 @@ class Quoted(Content, frozen=True, kw_only=True):
     """A message inside another one: replied to, pinned, or with buttons that were pressed."""
 
     message_id: Count
-    chat: Chat
-    from_: User | None = field(default=None, name="from")
-    sender_chat: Chat | None = None
+    chat: TelegramChat
+    from_: TelegramUser | None = field(default=None, name="from")
+    sender_chat: TelegramChat | None = None
     author_signature: str | None = None
     message_thread_id: Count | None = None
     is_topic_message: bool = False
     forum_topic_created: Topic | None = None
 
 
-class Message(Quoted, frozen=True, kw_only=True):
+class TelegramMessage(Quoted, frozen=True, kw_only=True):
     """A message, a channel's post or a service message."""
 
     date: Count
@@ -197,9 +197,9 @@ class Message(Quoted, frozen=True, kw_only=True):
     reply_to_message: Quoted | None = None
     external_reply: Elsewhere | None = None
     quote: Quote | None = None
-    forward_origin: Origin | None = None
+    forward_origin: TelegramOrigin | None = None
     forward_date: Count | None = None  # all that servers before Bot API 7.0 say of every forward
-    via_bot: User | None = None
+    via_bot: TelegramUser | None = None
     media_group_id: Short | None = None
     pinned_message: Quoted | None = None
     new_chat_title: str | None = None
@@ -230,7 +230,7 @@ class Press(msgspec.Struct, frozen=True, kw_only=True):
     """A `callback_query`."""
 
     id: Annotated[str, Meta(min_length=1, max_length=1_000)]
-    from_: User = field(name="from")
+    from_: TelegramUser = field(name="from")
     message: WithButtons | None = None
     data: str | None = None
 
@@ -238,12 +238,12 @@ class Press(msgspec.Struct, frozen=True, kw_only=True):
 class Halt(msgspec.Struct, frozen=True, kw_only=True):
     """A `stopped_message_generation`: somebody pressed the button in a draft."""
 
-    chat: Chat
+    chat: TelegramChat
     draft_id: int
     message_thread_id: int | None = None
 
 
-class Reaction(msgspec.Struct, frozen=True):
+class TelegramReaction(msgspec.Struct, frozen=True):
     """One emoji at a message."""
 
     type: str
@@ -253,16 +253,16 @@ class Reaction(msgspec.Struct, frozen=True):
 class Reactions(msgspec.Struct, frozen=True, kw_only=True):
     """A `message_reaction`: what somebody's reactions were and are."""
 
-    chat: Chat
+    chat: TelegramChat
     message_id: Count
     date: Count
-    user: User | None = None
-    actor_chat: Chat | None = None
-    old_reaction: list[Reaction] = []
-    new_reaction: list[Reaction] = []
+    user: TelegramUser | None = None
+    actor_chat: TelegramChat | None = None
+    old_reaction: list[TelegramReaction] = []
+    new_reaction: list[TelegramReaction] = []
 
 
-class Member(msgspec.Struct, frozen=True):
+class TelegramMember(msgspec.Struct, frozen=True):
     """How somebody stands to a chat."""
 
     status: str
@@ -279,8 +279,8 @@ class Member(msgspec.Struct, frozen=True):
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
     """A `my_chat_member`: somebody changed how the bot stands to a chat."""
 
-    chat: Chat
-    from_: User = field(name="from")
+    chat: TelegramChat
+    from_: TelegramUser = field(name="from")
     date: Count
-    old_chat_member: Member
-    new_chat_member: Member
+    old_chat_member: TelegramMember
+    new_chat_member: TelegramMember

@@ -11,18 +11,18 @@ from daycare.base.connector import Identity
 from daycare.base.errors import ConflictError
 from daycare.plugin import PluginContext
 from daycare_plugins.telegram import lock, menu
-from daycare_plugins.telegram.client import Client
+from daycare_plugins.telegram.client import TelegramClient
 from daycare_plugins.telegram.connector import TelegramConnector
 from daycare_plugins.telegram.health import Monitor
-from daycare_plugins.telegram.intake import Intake
+from daycare_plugins.telegram.intake import TelegramIntake
 from daycare_plugins.telegram.overheard import Overheard
 from daycare_plugins.telegram.polling import Polling
-from daycare_plugins.telegram.reading import Bot, Rules
+from daycare_plugins.telegram.reading import Bot, ReadingRules
 from daycare_plugins.telegram.settings import BotSettings
 from daycare_plugins.telegram.webhook import Webhook
 
 
-class Serving:
+class TelegramServing:
     """One bot with one token."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Serving:
         settings: BotSettings,
         connector: TelegramConnector,
         monitor: Monitor,
-        client: Client,
+        client: TelegramClient,
     ) -> None:
         self._context = context
         self._settings = settings
@@ -39,12 +39,12 @@ class Serving:
         self._monitor = monitor
         self._client = client
         self._known_who = trio.Event()
-        rules = Rules(
+        rules = ReadingRules(
             connector=connector.name,
             group_answers=settings.groups,
             overrides={int(chat): answers for chat, answers in settings.group_overrides.items()},
         )
-        self._intake = Intake(context, rules, connector.known, connector, Overheard(settings.group_context))
+        self._intake = TelegramIntake(context, rules, connector.known, connector, Overheard(settings.group_context))
 
     async def run(self, bot: str) -> None:
         """Receive and send until cancelled; `bot` names it for the lock."""
@@ -111,7 +111,7 @@ async def serve(
     transport: Callable[[], httpx.AsyncBaseTransport] | None,
 ) -> None:
     """Serve a bot until cancelled."""
-    made = Client(
+    made = TelegramClient(
         token,
         base_url=settings.bot_url,
         base_file_url=settings.file_url,
@@ -121,7 +121,7 @@ async def serve(
     async with made as client:
         await connector.open(client)
         try:
-            await Serving(context, settings, connector, monitor, client).run(
+            await TelegramServing(context, settings, connector, monitor, client).run(
                 f"{settings.bot_url}|{token.split(':')[0]}"
             )
         finally:

@@ -44,7 +44,7 @@ class BotSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return _joined(self.base_url.rstrip("/").removesuffix("/bot"), "/file/bot")
 
 
-class Settings(BotSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TelegramSettings(BotSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[plugins.telegram]`: the first bot, and any others by name."""
 
     bots: dict[Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$")], BotSettings] = {}

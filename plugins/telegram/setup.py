@@ -4,28 +4,28 @@ from collections.abc import Sequence
 from typing import Final
 
 from daycare.plugin import Secret, SetupQuestion, SetupStep, Verified
-from daycare_plugins.telegram.settings import BotSettings, Settings
+from daycare_plugins.telegram.settings import BotSettings, TelegramSettings
 
 NAME: Final = "telegram"
 
 
-def bots(settings: Settings) -> dict[str, tuple[str, BotSettings]]:
+def bots(settings: TelegramSettings) -> dict[str, tuple[str, BotSettings]]:
     """Return the name of each bot's connector with that of its token and its settings."""
     named: dict[str, tuple[str, BotSettings]] = {NAME: (NAME, settings)}
     return named | {f"{NAME}-{bot}": (f"{NAME}.{bot}", own) for bot, own in settings.bots.items()}
 
 
-def in_use(settings: Settings, secret: Secret) -> Sequence[str]:
+def in_use(settings: TelegramSettings, secret: Secret) -> Sequence[str]:
     """Return the bots that have a token."""
     return [name for name, (token, _) in bots(settings).items() if secret(token)]
 
 
-async def check(connector: str, settings: Settings, secret: Secret) -> Verified:
+async def check(connector: str, settings: TelegramSettings, secret: Secret) -> Verified:
     """Ask Telegram who a bot is; nothing is received or changed by that."""
-    from daycare_plugins.telegram.client import Client  # half a second
+    from daycare_plugins.telegram.client import TelegramClient  # half a second
 
     token, own = bots(settings)[connector]
-    made = Client((secret(token) or "").strip(), base_url=own.bot_url, base_file_url=own.file_url)
+    made = TelegramClient((secret(token) or "").strip(), base_url=own.bot_url, base_file_url=own.file_url)
     async with made as client:
         _, username = await client.identity()
     return Verified(identity=f"@{username}", contact=f"write to @{username} in Telegram (https://t.me/{username})")

@@ -18,9 +18,9 @@ from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare.base.secrecy import hide
 from daycare.webhook import WebhookServer, listening
 from daycare_plugins.telegram import albums, health
-from daycare_plugins.telegram.client import Client
-from daycare_plugins.telegram.http_in import BOUNDS, Hook
-from daycare_plugins.telegram.intake import Intake
+from daycare_plugins.telegram.client import TelegramClient
+from daycare_plugins.telegram.http_in import BOUNDS, TelegramHook
+from daycare_plugins.telegram.intake import TelegramIntake
 from daycare_plugins.telegram.reading import UPDATES
 
 CONNECTIONS: Final = 20  # that Telegram may use at the same time
@@ -45,8 +45,8 @@ class Webhook:
 
     def __init__(
         self,
-        client: Client,
-        intake: Intake,
+        client: TelegramClient,
+        intake: TelegramIntake,
         monitor: health.Monitor,
         *,
         url: str,
@@ -70,7 +70,7 @@ class Webhook:
 
     async def run(self) -> None:
         """Receive. Whatever happens to the connection or the store, it goes on."""
-        server = WebhookServer(Hook(urlsplit(self._url).path or "/", self._secret, self._posted), BOUNDS)
+        server = WebhookServer(TelegramHook(urlsplit(self._url).path or "/", self._secret, self._posted), BOUNDS)
         listeners = await listening(self._listen, self._deaf)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.serve, listeners)

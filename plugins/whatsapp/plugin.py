@@ -12,14 +12,14 @@ NAME: Final = "whatsapp"
 COMMAND: Final = (sys.executable, "-m", "daycare_plugins.whatsapp")
 
 
-class Settings(Supervision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WhatsAppSettings(Supervision, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[plugins.whatsapp]`. See doc/operate/connectors/whatsapp.md."""
 
     enabled: bool = False
 
 
 def _setup(context: PluginContext) -> Plugin:
-    settings: Settings = context.config
+    settings: WhatsAppSettings = context.config
     if not settings.enabled:
         return plugin
     from daycare_plugins.bridge.running import environment, keep, with_bridges
@@ -32,14 +32,14 @@ def _missing() -> str:
     return "" if find_spec("neonize") else "its library is not installed: pip install 'daycare[whatsapp]'"
 
 
-def _in_use(settings: Settings, _: Secret) -> Sequence[str]:
+def _in_use(settings: WhatsAppSettings, _: Secret) -> Sequence[str]:
     return [NAME] if settings.enabled else []
 
 
 plugin = Plugin(
     name=NAME,
     description="People talk to agents through WhatsApp, as a linked device.",
-    config=Settings,
+    config=WhatsAppSettings,
     setup=_setup,
     wizard=SetupStep(
         title="WhatsApp",

@@ -15,7 +15,7 @@ from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import (
 )
 
 from daycare.base.bridge import FileAt
-from daycare.messenger.signs import render
+from daycare.messenger.markup import render
 from daycare_plugins.whatsapp.identities import GROUPS, MINE, PHONES, Me, referred
 
 _WHOLE: Final = 1 << 30  # what comes here was cut into parts before

@@ -17,7 +17,7 @@ from daycare.base.connector import Attachment
 from daycare.base.errors import AwayError, InvalidError, NotFoundError, UnavailableError
 from daycare.messenger.http import LOOPBACK, body_of, of_http, too_large
 from daycare_plugins.whatsapp_cloud.failures import META, NOT_SENT, REFUSED, TOKEN_HINT, of_answer, surely_not_sent
-from daycare_plugins.whatsapp_cloud.settings import Settings
+from daycare_plugins.whatsapp_cloud.settings import CloudSettings
 
 CONNECT_S: Final = 5.0
 CALL_S: Final = 12.0  # for an answer; with a wait for the receipt and an upload before it this stays below 60 s
@@ -32,7 +32,7 @@ class Graph:
     """One phone number's side of the API. Use it as `async with Graph(...) as graph`; it makes no call by itself."""
 
     def __init__(
-        self, settings: Settings, token: Callable[[], str], transport: httpx.AsyncBaseTransport | None = None
+        self, settings: CloudSettings, token: Callable[[], str], transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
         self._settings = settings
         self._token = token

@@ -18,10 +18,10 @@ from daycare.base.errors import (
 )
 from daycare.messenger.starting import ClientSlot
 from daycare.plugin import PluginContext
-from daycare_plugins.whatsapp_cloud.pace import Pace
-from daycare_plugins.whatsapp_cloud.people import ASKS_MAX, People
+from daycare_plugins.whatsapp_cloud.people import ASKS_MAX, CloudPeople
+from daycare_plugins.whatsapp_cloud.rate_limit import CloudRateLimit
 from daycare_plugins.whatsapp_cloud.settings import NAME as SECRET
-from daycare_plugins.whatsapp_cloud.settings import Settings
+from daycare_plugins.whatsapp_cloud.settings import CloudSettings
 
 if TYPE_CHECKING:
     from daycare_plugins.whatsapp_cloud.client import Graph
@@ -47,12 +47,12 @@ class CloudConnector(BaseConnector):
         "tables and headings do not. A message has at most 4,096 characters; longer answers come as several."
     )
 
-    def __init__(self, context: PluginContext, settings: Settings) -> None:
-        self.people = People(context, NAME)
+    def __init__(self, context: PluginContext, settings: CloudSettings) -> None:
+        self.people = CloudPeople(context, NAME)
         self.who: Identity | None = None
         self._context = context
         self._settings = settings
-        self._pace = Pace()
+        self._pace = CloudRateLimit()
         self._newest: Bounded[str, str] = Bounded(NEWEST_MAX)  # the newest message of each person
         self._held: dict[str, float] = {}  # until when the replies for somebody are not even tried
         self._refusal = ""  # why Meta did not let us in, as told last

@@ -40,7 +40,7 @@ META: Final = Server(
 PAIR_S: Final = 6.0  # one message to one person each so often, past a burst
 
 
-class Meaning(NamedTuple):
+class CodeMeaning(NamedTuple):
     """What a code stands for."""
 
     kind: type[DaycareError]
@@ -50,18 +50,18 @@ class Meaning(NamedTuple):
     pair: bool = False  # only this person has to wait, and nobody else
 
 
-_AUTH = Meaning(AwayError, REFUSED, TOKEN_HINT)
-_ACCOUNT = Meaning(AwayError, REFUSED, ACCOUNT_HINT)
-_AWAY = Meaning(AwayError, "GRAPH_AWAY")
-_UNKNOWN = Meaning(UnavailableError, NOT_SENT)
-_WRONG = Meaning(InvalidError, "WHATSAPP_REFUSED")
-_MEDIA = Meaning(InvalidError, "MEDIA_REFUSED")
-_TEMPLATE = Meaning(
+_AUTH = CodeMeaning(AwayError, REFUSED, TOKEN_HINT)
+_ACCOUNT = CodeMeaning(AwayError, REFUSED, ACCOUNT_HINT)
+_AWAY = CodeMeaning(AwayError, "GRAPH_AWAY")
+_UNKNOWN = CodeMeaning(UnavailableError, NOT_SENT)
+_WRONG = CodeMeaning(InvalidError, "WHATSAPP_REFUSED")
+_MEDIA = CodeMeaning(InvalidError, "MEDIA_REFUSED")
+_TEMPLATE = CodeMeaning(
     InvalidError, "TEMPLATE_REFUSED", "`template` in [plugins.whatsapp_cloud] has to be an approved one"
 )
-_NOBODY = Meaning(ForbiddenError, "RECIPIENT_GONE")
+_NOBODY = CodeMeaning(ForbiddenError, "RECIPIENT_GONE")
 
-CODES: Final[dict[int, Meaning]] = {
+CODES: Final[dict[int, CodeMeaning]] = {
     0: _AUTH,
     3: _AUTH,
     10: _AUTH,
@@ -70,21 +70,21 @@ CODES: Final[dict[int, Meaning]] = {
     368: _ACCOUNT,
     131005: _AUTH,
     131031: _ACCOUNT,
-    131042: Meaning(AwayError, REFUSED, "Meta could not charge the account: look at its payment settings"),
-    131045: Meaning(AwayError, REFUSED, "register the number again at Meta"),
-    133010: Meaning(AwayError, REFUSED, "register the number again at Meta"),
-    4: Meaning(BusyError, "WHATSAPP_PACE", wait_s=60.0),
-    80007: Meaning(BusyError, "WHATSAPP_PACE", wait_s=60.0),
-    130429: Meaning(BusyError, "WHATSAPP_PACE", wait_s=5.0),
-    131048: Meaning(BusyError, "WHATSAPP_PACE", ACCOUNT_HINT, wait_s=600.0),
-    131056: Meaning(BusyError, "WHATSAPP_PACE", wait_s=PAIR_S, pair=True),
-    133016: Meaning(BusyError, "WHATSAPP_PACE", wait_s=600.0),
+    131042: CodeMeaning(AwayError, REFUSED, "Meta could not charge the account: look at its payment settings"),
+    131045: CodeMeaning(AwayError, REFUSED, "register the number again at Meta"),
+    133010: CodeMeaning(AwayError, REFUSED, "register the number again at Meta"),
+    4: CodeMeaning(BusyError, "WHATSAPP_PACE", wait_s=60.0),
+    80007: CodeMeaning(BusyError, "WHATSAPP_PACE", wait_s=60.0),
+    130429: CodeMeaning(BusyError, "WHATSAPP_PACE", wait_s=5.0),
+    131048: CodeMeaning(BusyError, "WHATSAPP_PACE", ACCOUNT_HINT, wait_s=600.0),
+    131056: CodeMeaning(BusyError, "WHATSAPP_PACE", wait_s=PAIR_S, pair=True),
+    133016: CodeMeaning(BusyError, "WHATSAPP_PACE", wait_s=600.0),
     1: _UNKNOWN,
     131000: _UNKNOWN,
     2: _AWAY,
     131016: _AWAY,
     131057: _AWAY,
-    33: Meaning(
+    33: CodeMeaning(
         AwayError,
         REFUSED,
         "is `phone_number_id` in [plugins.whatsapp_cloud] the number's id, and may the token use it?",
@@ -96,12 +96,14 @@ CODES: Final[dict[int, Meaning]] = {
     135000: _WRONG,
     131021: _NOBODY,
     131026: _NOBODY,
-    131030: Meaning(ForbiddenError, "RECIPIENT_GONE", "a test number writes only to numbers that are listed at Meta"),
+    131030: CodeMeaning(
+        ForbiddenError, "RECIPIENT_GONE", "a test number writes only to numbers that are listed at Meta"
+    ),
     130497: _NOBODY,
     130472: _NOBODY,
     131049: _NOBODY,
     131050: _NOBODY,
-    131047: Meaning(ConflictError, WINDOW_CLOSED),
+    131047: CodeMeaning(ConflictError, WINDOW_CLOSED),
     131052: _MEDIA,
     131053: _MEDIA,
     **dict.fromkeys((132000, 132001, 132005, 132007, 132012, 132015, 132016, 132068, 132069), _TEMPLATE),

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs
 import h11
 
 from daycare.base.errors import DaycareError
-from daycare.webhook import Bounds
+from daycare.webhook import WebhookBounds
 
-BOUNDS: Final = Bounds(
+BOUNDS: Final = WebhookBounds(
     body_max_bytes=3 * 1024 * 1024,  # what Meta says that a request may have; usual are a few kilobytes
     connections_max=16,  # so that full ones take 48 MB at most
     idle_s=60.0,  # a proxy keeps connections between requests
@@ -30,7 +30,7 @@ def signature(body: bytes, secret: str) -> str:
     return f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
 
 
-class Hook:
+class CloudHook:
     """Calls `take` with each body whose signature is right, and answers 200 once that has returned; 503 if it raised.
 
     `app_secret` and `verify_token` are asked at each request; where one is empty, all that needs it is refused.

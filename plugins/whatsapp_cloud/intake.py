@@ -11,15 +11,15 @@ from typing import Final, Protocol
 
 import trio
 
-from daycare.base.blame import blamed
 from daycare.base.bounded import Bounded
 from daycare.base.connector import Inbound, Unreadable
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.messenger.receiving import Errands, Receiver
 from daycare.plugin import PluginContext
 from daycare_plugins.whatsapp_cloud.failures import CODES, REFUSED, WINDOW_CLOSED
-from daycare_plugins.whatsapp_cloud.people import People, is_id
-from daycare_plugins.whatsapp_cloud.reading import MESSAGES_MAX, Raw, Read, read, undelivered, unpack, unreadable
+from daycare_plugins.whatsapp_cloud.people import CloudPeople, is_id
+from daycare_plugins.whatsapp_cloud.reading import MESSAGES_MAX, Raw, ReadMessage, read, undelivered, unpack, unreadable
 from daycare_plugins.whatsapp_cloud.receipts import Receipts, Status
 
 COMMIT_S: Final = 15.0  # for a request to be committed; Meta waits for about 20 s
@@ -29,7 +29,7 @@ OLD_MS: Final = 20 * 86_400_000  # Meta repeats for 7 days; the host knows a rep
 PROBE: Final = "daycare_probe"  # `object` of a request that we sent to ourselves
 
 
-class Speaker(Protocol):
+class CloudSpeaker(Protocol):
     """What is needed of the connector."""
 
     def heard(self, who: str, message: str) -> None:
@@ -57,7 +57,7 @@ class Recent:
             self._words[wamid] = words[:RECENT_MAX_CHARS]
 
 
-class Intake:
+class CloudIntake:
     """Takes in what comes for one number. `counts` says of what."""
 
     def __init__(
@@ -65,10 +65,10 @@ class Intake:
         context: PluginContext,
         connector: str,
         phone_number_id: str,
-        people: People,
+        people: CloudPeople,
         receipts: Receipts,
         recent: Recent,
-        speaker: Speaker,
+        speaker: CloudSpeaker,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.probed = ""  # the last of our own requests that came through
@@ -93,7 +93,7 @@ class Intake:
             self.probed = str(tree.get("nonce"))[:100]
             return
         try:
-            with trio.fail_after(COMMIT_S), blamed(self._receiver.defect, "reading a webhook"):
+            with trio.fail_after(COMMIT_S), error_boundary(self._receiver.defect, "reading a webhook"):
                 async with self._one:
                     await self._take(tree, body)
         except trio.TooSlowError:
@@ -110,7 +110,7 @@ class Intake:
             await self._receiver.receive([unreadable(body.decode("utf-8", "replace"), "webhook: it is no JSON object")])
             return
         parcel = unpack(tree, self._number)
-        waiting: list[Read] = []
+        waiting: list[ReadMessage] = []
         for raw in parcel.messages:
             one = self._read(raw)
             waiting.append(one)
@@ -124,18 +124,18 @@ class Intake:
             self.counts["other"] += 1
             self._context.log.warning("whatsapp_told_us", what=other)
 
-    def _read(self, raw: Raw) -> Read:
+    def _read(self, raw: Raw) -> ReadMessage:
         try:
-            with blamed(self._receiver.defect, "reading a message"):
+            with error_boundary(self._receiver.defect, "reading a message"):
                 one = read(raw, self._connector, self._people.target, self._recent)
         except DaycareError as error:
             self._context.log.error("whatsapp_unreadable", reason=error.message)
-            return Read(unreadable(raw.message, "message: this daycare cannot read it"))
+            return ReadMessage(unreadable(raw.message, "message: this daycare cannot read it"))
         if isinstance(one.item, Inbound) and one.item.at_ms and self._context.now_ms() - one.item.at_ms > OLD_MS:
-            return Read(unreadable(raw.message, "message: it is too old to tell whether it is a repeat"))
+            return ReadMessage(unreadable(raw.message, "message: it is too old to tell whether it is a repeat"))
         return one
 
-    async def _commit(self, reads: Sequence[Read]) -> None:
+    async def _commit(self, reads: Sequence[ReadMessage]) -> None:
         """Commit messages, and what follows of them for the people who sent them."""
         if not reads:
             return

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from daycare.base.connector import Attachment, Outgoing
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice
-from daycare.messenger.signs import cut, render
+from daycare.messenger.markup import cut, render
 from daycare.messenger.text import units
 
 DUPLICATE: Final = "(this may be a duplicate)"

@@ -25,7 +25,7 @@ STRANGERS_MAX: Final = 1_000  # remembered until the next start
 _ID_MAX_CHARS: Final = 132
 
 
-class Person(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class CloudPerson(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """What is kept of somebody. Times in ms since the epoch.
 
     `change` names what made this `generation`, `asked_for` is the reply for which they were asked last.
@@ -39,16 +39,16 @@ class Person(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     asked_for: int = 0
 
 
-NOBODY: Final = Person()
+NOBODY: Final = CloudPerson()
 
 
-class People:
+class CloudPeople:
     """Everybody who wrote and was let in, by the platform's id of them."""
 
     def __init__(self, context: PluginContext, connector: str) -> None:
         self._context = context
         self._connector = connector
-        self._shards: list[dict[str, Person]] = [{} for _ in range(SHARDS)]
+        self._shards: list[dict[str, CloudPerson]] = [{} for _ in range(SHARDS)]
         self._written: dict[str, int] = {}  # the last time heard that is durable
         self._strangers: Bounded[str, int] = Bounded(STRANGERS_MAX)  # when they wrote; of those who were not let in
         self._templates: list[int] = []  # when templates were sent, of the last day
@@ -58,7 +58,7 @@ class People:
         for shard in range(SHARDS):
             text = await self._context.recall(self._connector, f"{NAME}{shard}")
             try:
-                self._shards[shard] = msgspec.json.decode(text, type=dict[str, Person]) if text else {}
+                self._shards[shard] = msgspec.json.decode(text, type=dict[str, CloudPerson]) if text else {}
             except (msgspec.MsgspecError, UnicodeError) as error:
                 self._context.log.error("whatsapp_people_unreadable", shard=shard, reason=str(error)[:200])
         found = {who: person for shard in self._shards for who, person in shard.items()}
@@ -92,11 +92,11 @@ class People:
         """Let nobody pass for who had this id. Idempotent for each `change`."""
         person = self.get(who)
         if person.change != change:
-            await self._keep(who, Person(generation=person.generation + 1, change=change))
+            await self._keep(who, CloudPerson(generation=person.generation + 1, change=change))
 
     # == the window ====================================================================================================
 
-    def get(self, who: str) -> Person:
+    def get(self, who: str) -> CloudPerson:
         """Return what is known of somebody."""
         return self._shards[_shard(who)].get(who, NOBODY)
 
@@ -139,14 +139,14 @@ class People:
         self._templates = [at for at in self._templates if at > day_ago]
         return len(self._templates)
 
-    async def asked(self, who: str, outbox: int) -> Person:
+    async def asked(self, who: str, outbox: int) -> CloudPerson:
         """Take note of a template before it goes, so that no crash sends it twice; return what was known before."""
         before, now_ms = self.get(who), self._context.now_ms()
         await self._keep(who, replace(before, asked_ms=now_ms, asks=before.asks + 1, asked_for=outbox))
         self._templates.append(now_ms)
         return before
 
-    async def not_asked(self, who: str, before: Person) -> None:
+    async def not_asked(self, who: str, before: CloudPerson) -> None:
         """It surely did not go."""
         sent = self.get(who)
         if sent.asked_ms in self._templates:
@@ -155,7 +155,7 @@ class People:
 
     # == inside ========================================================================================================
 
-    async def _keep(self, who: str, person: Person) -> None:
+    async def _keep(self, who: str, person: CloudPerson) -> None:
         """Remember durably; where a shard is full, who was heard longest ago goes, but no generation does."""
         shard = _shard(who)
         there = self._shards[shard] | {who: person}
@@ -169,7 +169,7 @@ class People:
         self._written[who] = person.heard_ms
 
     @staticmethod
-    def _worth(person: Person) -> tuple[int, int]:
+    def _worth(person: CloudPerson) -> tuple[int, int]:
         return person.generation, max(person.heard_ms, person.asked_ms)
 
 

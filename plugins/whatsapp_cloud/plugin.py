@@ -13,16 +13,16 @@ from daycare.messenger.keeping import imported, keep, stored
 from daycare.plugin import Plugin, PluginContext
 from daycare_plugins.whatsapp_cloud.connector import NAME as CONNECTOR
 from daycare_plugins.whatsapp_cloud.connector import CloudConnector
-from daycare_plugins.whatsapp_cloud.settings import NAME, Settings
+from daycare_plugins.whatsapp_cloud.settings import NAME, CloudSettings
 from daycare_plugins.whatsapp_cloud.setup import STEP
 
 SERVING: Final = "daycare_plugins.whatsapp_cloud.serving"  # imported with the first token
 
 
-class Task:
+class CloudTask:
     """Keeps the number going for as long as the plugin lives. `transport` is httpx's, for tests."""
 
-    def __init__(self, context: PluginContext, settings: Settings, transport: Any = None) -> None:
+    def __init__(self, context: PluginContext, settings: CloudSettings, transport: Any = None) -> None:
         self.connector = CloudConnector(context, settings)
         self.serving: Any = None
         self._context = context
@@ -67,10 +67,10 @@ class Task:
 
 
 def _setup(context: PluginContext) -> Plugin:
-    settings: Settings = context.config
+    settings: CloudSettings = context.config
     if not settings.phone_number_id:
         return plugin
-    task = Task(context, settings)
+    task = CloudTask(context, settings)
 
     async def start(_: PluginContext) -> None:
         await task.run()
@@ -84,7 +84,7 @@ def _setup(context: PluginContext) -> Plugin:
 plugin = Plugin(
     name=NAME,
     description="People talk to agents through a WhatsApp number of the Business Cloud API.",
-    config=Settings,
+    config=CloudSettings,
     setup=_setup,
     wizard=STEP,
 )

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from daycare.base.connector import Inbound, RemoteFile, Unreadable
 from daycare.base.messages import Origin
 from daycare.messenger.text import cut, file_name, media_type, one_line, quoted
-from daycare_plugins.whatsapp_cloud.looks import at, list_at, seconds_at, text_at
+from daycare_plugins.whatsapp_cloud.json_paths import at, list_at, seconds_at, text_at
 from daycare_plugins.whatsapp_cloud.outgoing import decode
 from daycare_plugins.whatsapp_cloud.people import is_id
 from daycare_plugins.whatsapp_cloud.receipts import Status
@@ -55,7 +55,7 @@ class Parcel(NamedTuple):
     others: list[str]
 
 
-class Read(NamedTuple):
+class ReadMessage(NamedTuple):
     """A message that was read: for the host, from whom.
 
     `changed` says that the ids `who` and `new` are somebody else's from now on, and names what told so.
@@ -100,7 +100,7 @@ def unpack(tree: object, phone_number_id: str) -> Parcel:
     return parcel
 
 
-def read(raw: Raw, connector: str, target: Callable[[str], str], recent: Callable[[str], str]) -> Read:
+def read(raw: Raw, connector: str, target: Callable[[str], str], recent: Callable[[str], str]) -> ReadMessage:
     """Return what a message is.
 
     `target` gives the part of a key that stands for whoever has an id now, `recent` the words of a message by its id:
@@ -109,11 +109,11 @@ def read(raw: Raw, connector: str, target: Callable[[str], str], recent: Callabl
     message, who = raw.message, _who(raw.message)
     wamid = text_at(message, "id")
     if not is_id(who):
-        return Read(unreadable(message, "message: it does not say from whom it is"))
+        return ReadMessage(unreadable(message, "message: it does not say from whom it is"))
     if not _WAMID.fullmatch(wamid) or len(wamid) > MESSAGE_ID_MAX_CHARS:
-        return Read(unreadable(message, "message: it has no usable id"))
+        return ReadMessage(unreadable(message, "message: it has no usable id"))
     if at(message, "group_id") is not None:
-        return Read(unreadable(message, "message: it is from a group, which are not supported"))
+        return ReadMessage(unreadable(message, "message: it is from a group, which are not supported"))
     kind = text_at(message, "type")
     common: dict[str, Any] = {
         "connector": connector,
@@ -127,7 +127,7 @@ def read(raw: Raw, connector: str, target: Callable[[str], str], recent: Callabl
         return _system(message, who, common)
     if kind == "edit":
         return _edit(message, who, common, recent)
-    return Read(_said(message, kind, common, recent), who)
+    return ReadMessage(_said(message, kind, common, recent), who)
 
 
 def unreadable(tree: object, reason: str) -> Unreadable:
@@ -245,7 +245,7 @@ def _pressed(it: Any) -> tuple[str, str, str, tuple[RemoteFile, ...]]:
     return "", "", "[sent something that this assistant cannot read]", ()
 
 
-def _system(message: Any, who: str, common: dict[str, Any]) -> Read:
+def _system(message: Any, who: str, common: dict[str, Any]) -> ReadMessage:
     kind = text_at(message, "system", "type")
     body = one_line(text_at(message, "system", "body"), 300)
     changed = common["key"] if kind in _CHANGES else ""
@@ -253,17 +253,17 @@ def _system(message: Any, who: str, common: dict[str, Any]) -> Read:
     note = Inbound(**common, text=text, kind="note", context=f"WhatsApp says:\n{quoted(body)}" if body else "")
     ids = (text_at(message, "system", name) for name in ("wa_id", "new_wa_id", "customer", "user_id"))
     new = next((each for each in ids if is_id(each) and each != who), "")
-    return Read(note, who, changed, new if changed else "")
+    return ReadMessage(note, who, changed, new if changed else "")
 
 
-def _edit(message: Any, who: str, common: dict[str, Any], recent: Callable[[str], str]) -> Read:
+def _edit(message: Any, who: str, common: dict[str, Any], recent: Callable[[str], str]) -> ReadMessage:
     original = text_at(message, "edit", "original_message_id")
     new = at(message, "edit", "message")
     if not original or not isinstance(new, dict):
-        return Read(unreadable(message, "edit: it does not say of what"), who)
+        return ReadMessage(unreadable(message, "edit: it does not say of what"), who)
     merged = {"context": at(message, "context"), **new, "id": text_at(message, "id")}
     said = _said(merged, text_at(new, "type"), common | {"message": original, "edits": original}, recent)
-    return Read(said, who)
+    return ReadMessage(said, who)
 
 
 def _referral(it: Any) -> str:

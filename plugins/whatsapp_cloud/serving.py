@@ -18,11 +18,11 @@ from daycare.webhook import WebhookServer, listening
 from daycare_plugins.whatsapp_cloud.client import Graph
 from daycare_plugins.whatsapp_cloud.connector import NAME, CloudConnector
 from daycare_plugins.whatsapp_cloud.failures import REFUSED
-from daycare_plugins.whatsapp_cloud.http_in import BOUNDS, SIGNATURE, Hook, signature
-from daycare_plugins.whatsapp_cloud.intake import PROBE, Intake, Recent
-from daycare_plugins.whatsapp_cloud.looks import text_at
+from daycare_plugins.whatsapp_cloud.http_in import BOUNDS, SIGNATURE, CloudHook, signature
+from daycare_plugins.whatsapp_cloud.intake import PROBE, CloudIntake, Recent
+from daycare_plugins.whatsapp_cloud.json_paths import text_at
 from daycare_plugins.whatsapp_cloud.receipts import Receipts
-from daycare_plugins.whatsapp_cloud.settings import APP_SECRET, VERIFY_TOKEN, Settings
+from daycare_plugins.whatsapp_cloud.settings import APP_SECRET, VERIFY_TOKEN, CloudSettings
 from daycare_plugins.whatsapp_cloud.settings import NAME as SECRET
 
 LOOK_S: Final = 60.0  # between two looks at how it goes
@@ -33,13 +33,13 @@ HEARD: Final = "heard"  # the name under which that is remembered
 REFUSED_LOG_S: Final = 60.0  # between two lines about requests that were not let in
 
 
-class Serving:
+class CloudServing:
     """The number, for as long as its token stays the same."""
 
     def __init__(
         self,
         context: PluginContext,
-        settings: Settings,
+        settings: CloudSettings,
         connector: CloudConnector,
         transport: Any = None,
     ) -> None:
@@ -49,10 +49,10 @@ class Serving:
         self._connector = connector
         self._transport = transport
         self._recent = Recent()
-        self.intake = Intake(
+        self.intake = CloudIntake(
             context, NAME, settings.phone_number_id, connector.people, self.receipts, self._recent, connector
         )
-        self._hook = Hook(
+        self._hook = CloudHook(
             settings.path, lambda: self._secret(APP_SECRET), lambda: self._secret(VERIFY_TOKEN), self._take, self._no
         )
         self.server = WebhookServer(self._hook, BOUNDS)

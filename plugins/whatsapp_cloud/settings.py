@@ -16,7 +16,7 @@ _Url = Annotated[str, Meta(pattern=r"^https?://[^/\s?#@]+[^\s?#@]*$")]
 _Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9.-]+$")]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CloudSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What can be chosen. Without a `phone_number_id` there is no connector."""
 
     phone_number_id: Annotated[str, Meta(pattern=r"^\d{0,32}$")] = ""

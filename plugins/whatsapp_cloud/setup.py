@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from daycare.plugin import Secret, SetupQuestion, SetupStep, Verified
-from daycare_plugins.whatsapp_cloud.settings import APP_SECRET, NAME, VERIFY_TOKEN, Settings
+from daycare_plugins.whatsapp_cloud.settings import APP_SECRET, NAME, VERIFY_TOKEN, CloudSettings
 
 CONNECTOR: Final = "whatsapp-cloud"
 
 
-def in_use(settings: Settings, secret: Secret) -> Sequence[str]:
+def in_use(settings: CloudSettings, secret: Secret) -> Sequence[str]:
     """Return the connector where there is a number with a token."""
     return [CONNECTOR] if settings.phone_number_id and secret(NAME) else []
 
 
-async def check(_: str, settings: Settings, secret: Secret) -> Verified:
+async def check(_: str, settings: CloudSettings, secret: Secret) -> Verified:
     """Ask Meta for our number; nothing is sent or changed by that."""
     from daycare_plugins.whatsapp_cloud.client import Graph  # httpx
 

@@ -8,7 +8,7 @@ import trio
 from daycare.config import AgentSection, Config, DaemonSection, ModelsSection, ProviderSection
 from daycare.plugin import Plugin, StructTool, ToolContext
 from daycare.store.records import Policy
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import bare
 
 
@@ -51,19 +51,19 @@ def config(policy: Policy = Policy.STEER, **daemon: float) -> Config:
     )
 
 
-async def history(house: House, path: str = "/ann/direct") -> list[tuple[str, str]]:
+async def history(house: TestDaemon, path: str = "/ann/direct") -> list[tuple[str, str]]:
     """Return (role, words) of an agent's conversation in its current session."""
     agent = await house.daemon.directory.at(path)
     messages = await house.store.turns.history(agent.id, agent.session, 200)
     return [(message.role, message.text) for message in messages]
 
 
-async def said_to(house: House, path: str = "/ann/direct") -> list[str]:
+async def said_to(house: TestDaemon, path: str = "/ann/direct") -> list[str]:
     """Return what waits for the person to read, in order."""
     return [row.text for row in await house.store.outbox.unread(path, limit=200)]
 
 
-def heard(house: House) -> list[list[str]]:
+def heard(house: TestDaemon) -> list[list[str]]:
     """Return the users' words in each prompt so far, without time stamps."""
     return [
         [bare(message.text.partition("] ")[2]) for message in request.messages if message.role == "user"]

@@ -11,10 +11,10 @@ from daycare.base.connector import DIRECT
 from daycare.base.errors import BusyError, ConflictError, NotFoundError, UnavailableError
 from daycare.base.limits import ATTEMPTS_MAX, INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, Origin
-from daycare.base.path import Fetch, Kind
+from daycare.base.path import FetchPolicy, Kind
 from daycare.plugin import Completion, Inbound, InferRequest
 from daycare.store.records import Receipt, User
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, echo, say
 from tests.actors.helpers import tools
 
@@ -35,18 +35,18 @@ def _question(to: str, *, key: str = "q", chain: tuple[str, ...] = (), agent_id:
     )
 
 
-async def _two(house: House) -> None:
+async def _two(house: TestDaemon) -> None:
     await house.agent(A)
     await house.agent(B)
 
 
-async def _asked(house: House, question: Envelope, deadline_s: float = 300.0) -> str:
+async def _asked(house: TestDaemon, question: Envelope, deadline_s: float = 300.0) -> str:
     receipt = await house.daemon.router.post(question)
     return (await house.daemon.router.wait(receipt, deadline_s)).result or ""
 
 
 async def test_ask_returns_the_answer(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await _two(house)
         assert (await _asked(house, _question(B))).endswith("why?")
         assert house.daemon.router.unheard == 0
@@ -55,7 +55,7 @@ async def test_ask_returns_the_answer(tmp_path: Path, autojump_clock: object) ->
 async def test_an_ask_repeated_with_its_key_gets_the_first_answer(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(say("because"), say("never mind"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await _two(house)
         assert [await _asked(house, _question(B)) for _ in range(2)] == ["because", "because"]
         assert len(model.history) == 1
@@ -81,7 +81,7 @@ async def test_agents_that_ask_each_other_from_their_turns_do_not_deadlock(
             )
         )
 
-    async with open_house(tmp_path, Scripted(brain), plugins=[tools]) as house:
+    async with open_daemon(tmp_path, Scripted(brain), plugins=[tools]) as house:
         await _two(house)
         answer = await house.talk("go", path=A)
         assert trio.current_time() < 5, "nobody waited for a deadline"
@@ -91,7 +91,7 @@ async def test_agents_that_ask_each_other_from_their_turns_do_not_deadlock(
 async def test_an_ask_has_a_deadline_and_its_late_answer_is_counted(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(50.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await _two(house)
         with pytest.raises(UnavailableError) as caught:
             await _asked(house, _question(B), 10.0)
@@ -105,7 +105,7 @@ async def test_an_ask_has_a_deadline_and_its_late_answer_is_counted(tmp_path: Pa
 async def test_an_asker_that_went_away_is_counted_too(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(50.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await _two(house)
         with trio.move_on_after(5):
             await _asked(house, _question(B))
@@ -117,7 +117,7 @@ async def test_an_asker_that_went_away_is_counted_too(tmp_path: Path, autojump_c
 async def test_one_who_comes_back_for_the_answer_has_heard_it(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(50.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         receipt = await house.say("hello")
         with pytest.raises(UnavailableError):
             await house.hear(receipt, 10)
@@ -126,7 +126,7 @@ async def test_one_who_comes_back_for_the_answer_has_heard_it(tmp_path: Path, au
 
 
 async def test_asking_a_dead_agent_is_refused(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await _two(house)
         b = await house.daemon.directory.at(B)
         await house.store.agents.set_state(b.id, "dead", "gone")
@@ -142,7 +142,7 @@ async def test_asking_a_dead_agent_is_refused(tmp_path: Path, autojump_clock: ob
 async def test_one_who_asked_an_agent_that_dies_is_told(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(500.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await _two(house)
         b = await house.daemon.directory.at(B)
 
@@ -161,7 +161,7 @@ async def test_one_who_asked_an_agent_that_dies_is_told(tmp_path: Path, autojump
 async def test_one_who_asked_for_what_is_given_up_is_told(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(*[BusyError("REQUEST_REFUSED", "the model refuses the request")] * ATTEMPTS_MAX)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await _two(house)
         with pytest.raises(ConflictError, match="the model refuses"):
             await _asked(house, _question(B))
@@ -171,7 +171,7 @@ async def test_a_turn_survives_the_death_of_its_agent(tmp_path: Path, autojump_c
     """The agent is buried by another hand while its turn runs: the lane ends, nothing else does."""
     model = Scripted()
     model.enqueue(20.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await _two(house)
         await house.post(B, "think", sender=A, key="k")
         await trio.sleep(5)
@@ -183,16 +183,16 @@ async def test_a_turn_survives_the_death_of_its_agent(tmp_path: Path, autojump_c
 
 
 async def test_posting_to_the_most_recent_foreground_agent(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         envelope = _question("/ann/direct")
-        assert await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope) == []
+        assert await house.daemon.router.post_to_user_agents(FetchPolicy.MOST_RECENT_FOREGROUND, envelope) == []
         await _two(house)
         await house.talk("hello")
         await house.talk("hello", path=A)
-        [(_, receipt)] = await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope)
+        [(_, receipt)] = await house.daemon.router.post_to_user_agents(FetchPolicy.MOST_RECENT_FOREGROUND, envelope)
         assert isinstance(receipt, Receipt)
         assert receipt.agent_id == (await house.daemon.directory.at("/ann/direct")).id
-        [(_, again)] = await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope)
+        [(_, again)] = await house.daemon.router.post_to_user_agents(FetchPolicy.MOST_RECENT_FOREGROUND, envelope)
         assert isinstance(again, Receipt) and again.duplicate and again.seq == receipt.seq
         assert house.events("message.accepted")[-1]["duplicate"] is True
 
@@ -200,7 +200,7 @@ async def test_posting_to_the_most_recent_foreground_agent(tmp_path: Path, autoj
 async def test_what_a_person_says_to_all_reaches_whom_they_talk_with_and_nobody_elses(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, Scripted(echo)) as house:
+    async with open_daemon(tmp_path, Scripted(echo)) as house:
         await _two(house)
         await house.talk("hello")
         direct = await house.daemon.directory.at("/ann/direct")
@@ -221,7 +221,7 @@ async def test_what_a_person_says_to_all_reaches_whom_they_talk_with_and_nobody_
 async def test_an_agent_that_is_full_keeps_a_message_to_all_from_itself_alone(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         await _two(house)
         rows = [(replace(_question(A), key=str(n)), None) for n in range(INBOX_MAX_MESSAGES)]
         await house.store.inbox.post_all(rows)
@@ -237,7 +237,7 @@ async def test_a_message_to_too_many_agents_reaches_none(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("daycare.actors.router._ALL_MAX_AGENTS", 1)
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await _two(house)
         with pytest.raises(ConflictError, match="there are 2, more than 1") as refused:
             await house.daemon.intake.accept_all(_said_to_all())

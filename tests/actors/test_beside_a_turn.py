@@ -6,13 +6,13 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.agent.commands import Answer, Command
+from daycare.agent.commands import Command, CommandAnswer
 from daycare.base.errors import UnavailableError
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted
 
 
-async def busy(house: House, model: Scripted, seconds: float = 100.0) -> object:
+async def busy(house: TestDaemon, model: Scripted, seconds: float = 100.0) -> object:
     """Let a turn begin that takes long."""
     model.enqueue(seconds)
     receipt = await house.say("think hard")
@@ -25,7 +25,7 @@ async def test_a_command_does_not_wait_for_the_running_turn(
     tmp_path: Path, autojump_clock: object, command: str
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         first = await house.say("warm up")
         await house.hear(first)
         await busy(house, model)
@@ -40,12 +40,12 @@ async def test_a_command_does_not_wait_for_the_running_turn(
 async def test_a_burst_of_commands_is_obeyed_in_order_and_each_once(tmp_path: Path, autojump_clock: object) -> None:
     model, ran = Scripted(), []
 
-    async def count(agent: object, lane: object, row: object, rest: str) -> Answer:
+    async def count(agent: object, lane: object, row: object, rest: str) -> CommandAnswer:
         ran.append(rest)
         await trio.sleep(1)
-        return Answer(f"did {rest}")
+        return CommandAnswer(f"did {rest}")
 
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         house.daemon.commands.add("count", Command("count", count))
         await busy(house, model)
         receipts = [await house.say(f"/count {number}") for number in range(20)]
@@ -57,12 +57,12 @@ async def test_a_burst_of_commands_is_obeyed_in_order_and_each_once(tmp_path: Pa
 async def test_a_command_that_outlives_its_turn_runs_once(tmp_path: Path, autojump_clock: object) -> None:
     model, ran = Scripted(), []
 
-    async def slow(agent: object, lane: object, row: object, rest: str) -> Answer:
+    async def slow(agent: object, lane: object, row: object, rest: str) -> CommandAnswer:
         ran.append(rest)
         await trio.sleep(200)
-        return Answer("done")
+        return CommandAnswer("done")
 
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         house.daemon.commands.add("slow", Command("be slow", slow))
         await busy(house, model, 10.0)
         receipt = await house.say("/slow")
@@ -78,11 +78,11 @@ async def test_a_command_that_outlives_its_turn_runs_once(tmp_path: Path, autoju
 async def test_stop_passes_a_command_that_hangs(tmp_path: Path, autojump_clock: object, command: str) -> None:
     model = Scripted()
 
-    async def hang(agent: object, lane: object, row: object, rest: str) -> Answer:
+    async def hang(agent: object, lane: object, row: object, rest: str) -> CommandAnswer:
         await trio.sleep_forever()
         raise AssertionError
 
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         house.daemon.commands.add("hang", Command("hang", hang))
         await busy(house, model)
         await house.say("/hang")
@@ -95,7 +95,7 @@ async def test_stop_passes_a_command_that_hangs(tmp_path: Path, autojump_clock: 
 
 async def test_compact_waits_for_the_turn(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await busy(house, model, 50.0)
         await house.talk("/compact")
         assert trio.current_time() >= 50
@@ -103,7 +103,7 @@ async def test_compact_waits_for_the_turn(tmp_path: Path, autojump_clock: object
 
 async def test_a_disk_that_refuses_costs_no_answer(tmp_path: Path, autojump_clock: object) -> None:
     model, tries = Scripted(), []
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         conclude = house.store.inbox.conclude
 
         async def refuse(*arguments: object, **more: object) -> None:
@@ -121,14 +121,14 @@ async def test_a_disk_that_refuses_costs_no_answer(tmp_path: Path, autojump_cloc
 async def test_a_command_is_answered_after_a_crash_in_the_middle_of_it(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
 
-    async def hang(agent: object, lane: object, row: object, rest: str) -> Answer:
+    async def hang(agent: object, lane: object, row: object, rest: str) -> CommandAnswer:
         await trio.sleep_forever()
         raise AssertionError
 
-    async with open_house(tmp_path, model, location="file.db") as house:
+    async with open_daemon(tmp_path, model, location="file.db") as house:
         house.daemon.commands.add("count", Command("hang", hang))
         await busy(house, model)
         receipt = await house.say("/count")
         await trio.testing.wait_all_tasks_blocked()
-    async with open_house(tmp_path, Scripted(), location="file.db") as house:
+    async with open_daemon(tmp_path, Scripted(), location="file.db") as house:
         assert "I do not know /count" in await house.hear(receipt)

@@ -8,14 +8,14 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.agent.commands import Answer, Command
+from daycare.agent.commands import Command, CommandAnswer
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.base.path import Kind
 from daycare.store.records import Policy, Receipt, Step, Turn
 from daycare.store.retry import with_retry
-from daycare.testing.house import OWNER, open_house
+from daycare.testing.daemon import OWNER, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.actors.helpers import config, heard, history, said_to, tools
 
@@ -25,7 +25,7 @@ async def test_stop_aborts_a_long_turn_and_what_it_did_stays_in_the_history(
 ) -> None:
     model = Scripted()
     model.enqueue(call(("note", {"word": "milk"}), text="I note it."), 500.0, say("never said"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         first = await house.say("remember milk")
         await trio.sleep(5)
         assert await house.talk("/stop") == "Stopped."
@@ -44,14 +44,14 @@ async def test_stop_aborts_a_long_turn_and_what_it_did_stays_in_the_history(
 
 
 async def test_stop_with_nothing_running_says_so(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         assert await house.talk("/stop") == "Nothing is running."
 
 
 async def test_stop_reaches_a_turn_that_waits_to_be_tried_again(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(*[BusyError("REQUEST_REFUSED", "the model refuses the request")] * 3)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         first = await house.say("hello")
         await trio.sleep(10)  # in the backoff of 16 s after the third failure
         assert await house.talk("/stop") == "Stopped."
@@ -64,7 +64,7 @@ async def test_stop_reaches_a_turn_that_waits_to_be_tried_again(tmp_path: Path, 
 async def test_another_command_does_not_shorten_a_backoff(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(*[BusyError("REQUEST_REFUSED", "the model refuses the request")] * 3)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         first = await house.say("hello")
         await trio.sleep(10)
         assert "whoami" in await house.talk("/help")
@@ -75,7 +75,7 @@ async def test_another_command_does_not_shorten_a_backoff(tmp_path: Path, autoju
 async def test_stop_passes_a_full_inbox(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(500.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.say("first")
         await trio.testing.wait_all_tasks_blocked()
         for n in range(INBOX_MAX_MESSAGES - 1):
@@ -94,7 +94,7 @@ async def test_stop_passes_a_full_inbox(tmp_path: Path, autojump_clock: object) 
 async def test_stop_is_obeyed_once_though_the_mailbox_is_read_again(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(500.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.say("first")
         await trio.testing.wait_all_tasks_blocked()
         for n in range(100):
@@ -111,7 +111,7 @@ async def test_stop_is_obeyed_once_though_the_mailbox_is_read_again(tmp_path: Pa
 async def test_a_command_addressed_to_a_bot_stops_its_turn(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(500.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.say("think")
         await trio.sleep(1)
         assert await house.talk("/stop@daycare_bot now") == "Stopped."
@@ -122,7 +122,7 @@ async def test_stop_is_obeyed_before_a_turn_that_waits_for_room(tmp_path: Path, 
     """While a lane waits for one of the running turns to end, its person may change their mind."""
     model = Scripted()
     model.enqueue(50.0)
-    async with open_house(tmp_path, model, config=config(turns_max_running=1)) as house:
+    async with open_daemon(tmp_path, model, config=config(turns_max_running=1)) as house:
         await house.agent("/ann/agent/busy")
         await house.post("/ann/agent/busy", "think", sender="/ann/agent/other", key="k")
         await trio.testing.wait_all_tasks_blocked()
@@ -138,7 +138,7 @@ async def test_stop_is_obeyed_before_a_turn_that_waits_for_room(tmp_path: Path, 
 
 async def test_stop_cuts_the_quiet_window_of_collect_short(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model, config=config(Policy.COLLECT)) as house:
+    async with open_daemon(tmp_path, model, config=config(Policy.COLLECT)) as house:
         await house.say("hello")
         await trio.sleep(0.5)
         model.enqueue(500.0)
@@ -152,7 +152,7 @@ async def test_a_message_taken_by_a_step_is_not_lost_when_stop_comes_then(
     """A steered message leaves the mailbox before its step is journaled; here the disk refuses it and /stop comes."""
     model = Scripted()
     model.enqueue(call(("wait", {"seconds": 10})))
-    async with open_house(tmp_path, model, plugins=[tools]) as house:
+    async with open_daemon(tmp_path, model, plugins=[tools]) as house:
         journal = house.store.turns.journal
 
         async def refusing(steps: Sequence[Step]) -> None:
@@ -171,7 +171,7 @@ async def test_a_message_taken_by_a_step_is_not_lost_when_stop_comes_then(
 
 async def test_a_turn_that_cannot_be_committed_can_be_cancelled(tmp_path: Path, autojump_clock: object) -> None:
     """A full disk must not keep the daemon from ending: the turn goes on at the next start."""
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
 
         async def refusing(*_: object) -> None:
             raise UnavailableError("DISK_FULL", "the disk is full")
@@ -184,7 +184,7 @@ async def test_a_turn_that_cannot_be_committed_can_be_cancelled(tmp_path: Path, 
 
 
 async def test_reset_begins_a_new_conversation(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("old")
         assert "new conversation" in await house.talk("/reset")
         assert await house.talk("new") == "echo: new"
@@ -197,7 +197,7 @@ async def test_reset_begins_a_new_conversation(tmp_path: Path, autojump_clock: o
 async def test_reset_aborts_a_running_turn(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(500.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         first = await house.say("think")
         await trio.sleep(1)
         assert "new conversation" in await house.talk("/new")
@@ -209,25 +209,25 @@ async def test_reset_aborts_a_running_turn(tmp_path: Path, autojump_clock: objec
 
 
 async def test_an_unknown_command_is_answered(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         assert await house.talk("/frobnicate now") == "I do not know /frobnicate. /help shows what I know."
         assert "Did you mean /stop? " in await house.talk("/stpo"), "a slip of the finger"
         assert house.model.history == []
 
 
 async def test_a_path_at_the_start_is_no_command(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         assert await house.talk("/usr/bin is where?") == "echo: /usr/bin is where?"
 
 
 async def test_a_command_that_fails_says_so_and_holds_up_nothing(tmp_path: Path, autojump_clock: object) -> None:
-    async def broken(*_: object) -> Answer:
+    async def broken(*_: object) -> CommandAnswer:
         raise ZeroDivisionError("a defect")
 
-    async def away(*_: object) -> Answer:
+    async def away(*_: object) -> CommandAnswer:
         raise UnavailableError("AWAY", "listing models: the server is away")
 
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         house.daemon.commands.add("broken", Command("break", broken))
         house.daemon.commands.add("models", Command("list models", away))
         assert await house.talk("/broken") == "/broken failed: ZeroDivisionError: a defect"
@@ -239,7 +239,7 @@ async def test_a_command_that_fails_says_so_and_holds_up_nothing(tmp_path: Path,
 async def test_a_stopped_tool_that_may_have_run_is_told_to_the_person(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(call(("wait_once", {"seconds": 60})))
-    async with open_house(tmp_path, model, plugins=[tools]) as house:
+    async with open_daemon(tmp_path, model, plugins=[tools]) as house:
         await house.say("go")
         await trio.sleep(5)
         await house.talk("/stop")
@@ -248,7 +248,7 @@ async def test_a_stopped_tool_that_may_have_run_is_told_to_the_person(tmp_path: 
 
 
 async def test_dismissal_ends_an_agent_with_a_last_word_to_its_parent(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         parent = await house.agent("/ann/direct")
         child = await house.daemon.directory.spawn(parent, Kind.SUB, origin=Origin.AGENT)
         envelope = Envelope(
@@ -274,7 +274,7 @@ async def test_stop_at_the_moment_a_turn_ends_does_not_swallow_the_next(tmp_path
     """The next turn is journaled with the end of the one before: a /stop in between meant the one that ended."""
     model = Scripted()
     model.enqueue(5.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.agent("/ann/agent/desk")
         await house.post("/ann/agent/desk", "one", sender="/ann/agent/other", key="k1")
         await trio.testing.wait_all_tasks_blocked()
@@ -296,13 +296,13 @@ async def test_stop_at_the_moment_a_turn_ends_does_not_swallow_the_next(tmp_path
 async def test_a_command_that_waits_behind_a_stopped_turn_runs_once(tmp_path: Path, autojump_clock: object) -> None:
     runs = []
 
-    async def count(*_: object) -> Answer:
+    async def count(*_: object) -> CommandAnswer:
         runs.append(trio.current_time())
-        return Answer("counted")
+        return CommandAnswer("counted")
 
     model = Scripted()
     model.enqueue(500.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         house.daemon.commands.add("count", Command("count", count))
         await house.say("think")
         await trio.sleep(1)

@@ -7,13 +7,13 @@ import trio
 import trio.testing
 
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command
+from daycare.agent.commands import Command, CommandAnswer
 from daycare.base.errors import ConflictError
 from daycare.base.limits import INBOX_MAX_MESSAGES, MAILBOX_MAX_ROWS
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.store.records import Agent, InboxRow, Receipt
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.actors.helpers import heard
 
@@ -21,7 +21,7 @@ DESK = "/ann/agent/desk"
 COUNTS = [MAILBOX_MAX_ROWS - 1, MAILBOX_MAX_ROWS, MAILBOX_MAX_ROWS + 1, INBOX_MAX_MESSAGES]
 
 
-async def _parked(house: House, waiting: int) -> Agent:
+async def _parked(house: TestDaemon, waiting: int) -> Agent:
     """Return an agent that was parked, and has so many messages since."""
     agent = await house.agent(DESK)
     await house.store.agents.set_state(agent.id, "parked", "it crashed again and again")
@@ -30,7 +30,7 @@ async def _parked(house: House, waiting: int) -> Agent:
     return agent
 
 
-async def _let_go_on(house: House, agent: Agent) -> None:
+async def _let_go_on(house: TestDaemon, agent: Agent) -> None:
     await house.store.agents.set_state(agent.id, "living")
     house.daemon.supervisor.wake(agent.id)
 
@@ -51,7 +51,7 @@ def _dismissal() -> Envelope:
 
 @pytest.mark.parametrize("waiting", COUNTS)
 async def test_a_parked_agent_obeys_whatever_waits_before(tmp_path: Path, autojump_clock: object, waiting: int) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         agent = await _parked(house, waiting)
         assert "parked" in await house.hear(await house.say("/status", path=DESK), 60)
         assert "new conversation" in await house.hear(await house.say("/reset", path=DESK), 60)
@@ -66,7 +66,7 @@ async def test_a_parked_agent_obeys_whatever_waits_before(tmp_path: Path, autoju
 async def test_a_parked_agent_can_be_dismissed_whatever_waits_before(
     tmp_path: Path, autojump_clock: object, waiting: int
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         agent = await _parked(house, waiting)
         await house.daemon.router.post(_dismissal())
         await trio.sleep(60)
@@ -78,14 +78,14 @@ async def test_commands_to_a_parked_agent_are_obeyed_once_and_in_order_after_a_r
     tmp_path: Path, autojump_clock: object
 ) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, location="file.db", work=False, clock=clock) as house:
+    async with open_daemon(tmp_path, location="file.db", work=False, clock=clock) as house:
         await _parked(house, MAILBOX_MAX_ROWS)
         receipts = []
         for n in range(2 * MAILBOX_MAX_ROWS + 3):  # more than one page of commands, too, with messages in between
             receipts.append(await house.say(f"/count {n}", path=DESK))
             await house.post(DESK, f"x{n}", sender="/ann/agent/other", key=f"x{n}")
     for live in range(2):  # the second start finds nothing to do again
-        async with open_house(tmp_path, location="file.db", work=False, clock=clock) as house:
+        async with open_daemon(tmp_path, location="file.db", work=False, clock=clock) as house:
             obeyed = _counting(house)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(house.daemon.work)
@@ -95,19 +95,19 @@ async def test_commands_to_a_parked_agent_are_obeyed_once_and_in_order_after_a_r
             assert house.model.history == []
 
 
-def _counting(house: House) -> list[str]:
+def _counting(house: TestDaemon) -> list[str]:
     obeyed: list[str] = []
 
-    async def count(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def count(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         obeyed.append(rest)
-        return Answer(f"counted {rest}")
+        return CommandAnswer(f"counted {rest}")
 
     house.daemon.commands.add("count", Command("count", count))
     return obeyed
 
 
 async def test_an_agent_that_is_let_go_on_answers_what_waited_in_order(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         agent = await _parked(house, 3 * MAILBOX_MAX_ROWS)
         obeyed = _counting(house)
         for n in range(3):
@@ -123,25 +123,25 @@ async def test_a_command_is_obeyed_before_a_thousand_messages_that_wait_at_a_sta
     tmp_path: Path, autojump_clock: object
 ) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, location="file.db", work=False, clock=clock) as house:
+    async with open_daemon(tmp_path, location="file.db", work=False, clock=clock) as house:
         await house.agent(DESK)
         for n in range(200):
             await house.post(DESK, f"m{n}", sender="/ann/agent/other", key=f"k{n}")
         reset = await house.say("/reset", path=DESK)
     model = Scripted()
     model.enqueue(1_000.0)  # the first turn takes long
-    async with open_house(tmp_path, model, location="file.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="file.db", clock=clock) as house:
         assert "new conversation" in await house.hear(reset, 60)
 
 
 async def test_a_dismissal_ends_an_agent_before_what_waits_at_a_start(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, location="file.db", work=False, clock=clock) as house:
+    async with open_daemon(tmp_path, location="file.db", work=False, clock=clock) as house:
         agent = await house.agent(DESK)
         for n in range(200):
             await house.post(DESK, f"m{n}", sender="/ann/agent/other", key=f"k{n}")
         await house.daemon.router.post(_dismissal())
-    async with open_house(tmp_path, location="file.db", clock=clock) as house:
+    async with open_daemon(tmp_path, location="file.db", clock=clock) as house:
         await trio.sleep(60)
         assert (await house.daemon.directory.get(agent.id)).state == "dead"
         assert heard(house) == [], "nothing was answered that is not wanted any more"
@@ -154,7 +154,7 @@ async def test_an_answer_is_read_before_the_messages_that_came_before_it(
     clock = VirtualClock()
     model = Scripted()
     model.enqueue(call(("ask", {"to": "/ann/agent/b", "text": "why?"})), 100_000.0)
-    async with open_house(tmp_path, model, location="file.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="file.db", clock=clock) as house:
         agent = await house.agent(DESK)
         b = await house.agent("/ann/agent/b")
         first = await house.say("go", path=DESK)
@@ -167,7 +167,7 @@ async def test_an_answer_is_read_before_the_messages_that_came_before_it(
         await house.store.agents.set_state(agent.id, "living")
     model = Scripted()
     model.enqueue(say("it is gone"))
-    async with open_house(tmp_path, model, location="file.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="file.db", clock=clock) as house:
         assert await house.hear(first, 60) == "it is gone"
         await trio.sleep(600)
         assert await house.store.inbox.waiting(agent.id) == []
@@ -177,7 +177,7 @@ async def test_a_draining_agent_obeys_before_it_ends(tmp_path: Path, autojump_cl
     """A stop of the daemon lets commands through that came in time; the messages behind them wait for the next."""
     model = Scripted()
     model.enqueue(3.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.agent(DESK)
         obeyed = _counting(house)
         for n in range(200):
@@ -193,7 +193,7 @@ async def test_a_draining_agent_obeys_before_it_ends(tmp_path: Path, autojump_cl
 
 
 async def test_a_dismissed_agent_takes_no_command_any_more(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         await _parked(house, MAILBOX_MAX_ROWS)
         obeyed = _counting(house)
         await house.daemon.router.post(_dismissal())

@@ -13,7 +13,7 @@ from daycare.base.fence import fence
 from daycare.base.limits import ATTEMPTS_MAX, HELPER_LEVELS_MAX, HELPERS_MAX
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent, AgentConfig
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, echo, say
 from tests.actors.helpers import history, said_to
 
@@ -46,7 +46,7 @@ def _delegating(*calls: tuple[str, dict[str, Any]], helper: object = "done") -> 
     return Scripted(brain)
 
 
-async def _settled(house: House) -> None:
+async def _settled(house: TestDaemon) -> None:
     await trio.sleep(1)
     assert (await house.store.inbox.counts())["waiting"] == 0
     assert await house.store.timers.find() == []
@@ -54,7 +54,7 @@ async def _settled(house: House) -> None:
 
 async def test_a_helper_s_answer_is_the_result_of_the_call(tmp_path: Path, autojump_clock: object) -> None:
     model = _delegating(("spawn", {"task": "count", "prompt": "You count."}), helper="42")
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         assert await house.talk("go") == f"{SUB}: 42"
         helper = model.history[1]
         assert "You count." in helper.system and helper.messages[-1].text.endswith(fence("message", "count"))
@@ -72,7 +72,7 @@ async def test_while_a_turn_waits_its_agent_answers_others_and_holds_no_task(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = _delegating(("spawn", {"task": "think"}))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         first = await house.say("go")
         model.enqueue()  # the script is empty: the brain answers
         parent = await house.daemon.directory.at("/ann/direct")
@@ -106,7 +106,7 @@ async def test_parallel_calls_wait_together_and_keep_their_order(tmp_path: Path,
         return say("did " + request.messages[-1].text.splitlines()[-2])
 
     calls = [("spawn", {"task": "one"}), ("now", {"zone": "UTC"}), ("spawn", {"task": "two"})]
-    async with open_house(tmp_path, _delegating(*calls, helper=helper)) as house:
+    async with open_daemon(tmp_path, _delegating(*calls, helper=helper)) as house:
         first, now, second = (await house.talk("go")).split(" | ")
         assert first == f"{SUB}: did one" and second == "/ann/direct/sub/1: did two"
         assert now.endswith("UTC")
@@ -115,7 +115,7 @@ async def test_parallel_calls_wait_together_and_keep_their_order(tmp_path: Path,
 
 
 async def test_without_waiting_the_answer_comes_as_a_message(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, _delegating(("spawn", {"task": "think", "wait": False}))) as house:
+    async with open_daemon(tmp_path, _delegating(("spawn", {"task": "think", "wait": False}))) as house:
         assert await house.talk("go") == f"{SUB} works on it; its answer will come as a message"
         await _settled(house)
         assert (await said_to(house))[1].endswith(f"Message from {SUB} (not from the user):\ndone")
@@ -126,7 +126,7 @@ async def test_the_failure_of_a_helper_reaches_its_parent(tmp_path: Path, autoju
     def helper(request: InferRequest) -> Completion:
         raise BusyError("REQUEST_REFUSED", "the model of helpers refuses")
 
-    async with open_house(tmp_path, _delegating(("spawn", {"task": "x", "wait": wait}), helper=helper)) as house:
+    async with open_daemon(tmp_path, _delegating(("spawn", {"task": "x", "wait": wait}), helper=helper)) as house:
         answer = await house.talk("go")
         await trio.sleep(600)
         heard = answer if wait else (await said_to(house))[-1]
@@ -136,7 +136,7 @@ async def test_the_failure_of_a_helper_reaches_its_parent(tmp_path: Path, autoju
 
 
 async def test_the_death_of_a_helper_reaches_its_parent(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, _delegating(("spawn", {"task": "x"}))) as house:
+    async with open_daemon(tmp_path, _delegating(("spawn", {"task": "x"}))) as house:
         house.model.default, _ = _slow_helper(house.model), None
         receipt = await house.say("go")
         await trio.sleep(2)
@@ -148,7 +148,7 @@ async def test_the_death_of_a_helper_reaches_its_parent(tmp_path: Path, autojump
 async def test_an_answer_that_does_not_come_in_time_is_said_and_still_read_later(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, _delegating(("spawn", {"task": "x", "deadline_s": 3}))) as house:
+    async with open_daemon(tmp_path, _delegating(("spawn", {"task": "x", "deadline_s": 3}))) as house:
         brain = house.model.default
         house.model.default = _slow_helper(house.model)
         receipt = await house.say("go")
@@ -160,7 +160,7 @@ async def test_an_answer_that_does_not_come_in_time_is_said_and_still_read_later
 
 
 async def test_stop_ends_a_turn_that_waits_and_its_helpers(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, _delegating(("spawn", {"task": "x"}))) as house:
+    async with open_daemon(tmp_path, _delegating(("spawn", {"task": "x"}))) as house:
         house.model.default = _slow_helper(house.model)
         receipt = await house.say("go")
         await trio.sleep(2)
@@ -176,7 +176,7 @@ async def test_stop_ends_a_turn_that_waits_and_its_helpers(tmp_path: Path, autoj
 
 
 async def test_a_parent_that_was_reset_hears_nothing_of_the_old_task(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, _delegating(("spawn", {"task": "x"}))) as house:
+    async with open_daemon(tmp_path, _delegating(("spawn", {"task": "x"}))) as house:
         house.model.default = _slow_helper(house.model)
         await house.say("go")
         await trio.sleep(2)
@@ -187,7 +187,7 @@ async def test_a_parent_that_was_reset_hears_nothing_of_the_old_task(tmp_path: P
 
 
 async def test_the_death_of_a_parent_ends_its_helpers(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, _delegating(("spawn", {"task": "x"}))) as house:
+    async with open_daemon(tmp_path, _delegating(("spawn", {"task": "x"}))) as house:
         house.model.default = _slow_helper(house.model)
         receipt = await house.say("go")
         await trio.sleep(2)
@@ -206,7 +206,7 @@ async def test_helpers_go_some_levels_deep_and_no_deeper(tmp_path: Path, autojum
         results = _results(request)
         return say(results[0]) if results else call(("spawn", {"task": "deeper"}))
 
-    async with open_house(tmp_path, _delegating(("spawn", {"task": "deep"}), helper=helper)) as house:
+    async with open_daemon(tmp_path, _delegating(("spawn", {"task": "deep"}), helper=helper)) as house:
         answer = await house.talk("go")
         assert f"{HELPER_LEVELS_MAX} levels deep" in answer
         assert len(await house.store.agents.find(kinds=["sub"], include_dead=True)) == HELPER_LEVELS_MAX
@@ -214,7 +214,7 @@ async def test_helpers_go_some_levels_deep_and_no_deeper(tmp_path: Path, autojum
 
 async def test_helpers_at_work_are_bounded(tmp_path: Path, autojump_clock: object) -> None:
     calls = [("spawn", {"task": f"task {number}", "wait": False}) for number in range(HELPERS_MAX + 1)]
-    async with open_house(tmp_path, _delegating(*calls)) as house:
+    async with open_daemon(tmp_path, _delegating(*calls)) as house:
         house.model.default = _slow_helper(house.model)
         answers = (await house.talk("go")).split(" | ")
         assert [f"{HELPERS_MAX} are at work" in answer for answer in answers] == [False] * HELPERS_MAX + [True]
@@ -222,7 +222,7 @@ async def test_helpers_at_work_are_bounded(tmp_path: Path, autojump_clock: objec
 
 async def test_a_helper_may_use_no_more_than_its_parent(tmp_path: Path, autojump_clock: object) -> None:
     calls = [("spawn", {"task": "x", "tools": ["now", "remind"]})]
-    async with open_house(tmp_path, _delegating(*calls)) as house:
+    async with open_daemon(tmp_path, _delegating(*calls)) as house:
         await house.agent("/ann/direct", AgentConfig(tools=("spawn", "now")))
         await house.talk("go")
         assert [tool.name for tool in house.model.history[1].tools] == ["now"]
@@ -237,7 +237,7 @@ async def test_a_cycle_of_questions_is_refused_at_once(tmp_path: Path, autojump_
             return say(f"it said: {last.parts[0].text}")  # type: ignore[union-attr]
         return call(("ask", {"to": A if f"Your address is {B}." in request.system else B, "text": "back?"}))
 
-    async with open_house(tmp_path, Scripted(brain)) as house:
+    async with open_daemon(tmp_path, Scripted(brain)) as house:
         await house.agent(A)
         await house.agent(B)
         answer = await house.talk("go", path=A)
@@ -254,7 +254,7 @@ async def test_two_agents_may_ask_each_other_about_different_things(tmp_path: Pa
             return call(("ask", {"to": A if f"Your address is {B}." in request.system else B, "text": "well?"}))
         return say("well")
 
-    async with open_house(tmp_path, Scripted(brain)) as house:
+    async with open_daemon(tmp_path, Scripted(brain)) as house:
         await house.agent(A)
         await house.agent(B)
         receipts = [await house.say("go", path=A), await house.say("go", path=B)]
@@ -265,7 +265,7 @@ async def test_a_result_comes_in_although_the_inbox_is_full(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("daycare.store.sqlite.inbox.INBOX_MAX_MESSAGES", 60)
-    async with open_house(tmp_path, _delegating(("spawn", {"task": "x"}))) as house:
+    async with open_daemon(tmp_path, _delegating(("spawn", {"task": "x"}))) as house:
         brain = house.model.default
         house.model.default = _slow_helper(house.model)
         receipt = await house.say("go")

@@ -15,7 +15,7 @@ from daycare.base.messages import Message
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent, AgentConfig, Policy
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, bare, call, echo, say
 from daycare.tools.runner import Runner
 from tests.actors.helpers import history, said_to, tools
@@ -57,7 +57,7 @@ async def test_a_stop_that_a_crash_interrupts_ends_the_helpers_all_the_same(
 ) -> None:
     model = Slow(think_s=100)
 
-    async def story(house: House) -> None:
+    async def story(house: TestDaemon) -> None:
         await house.say("go")
         await trio.sleep(5)
         await house.talk("/stop", key="stop")
@@ -65,7 +65,7 @@ async def test_a_stop_that_a_crash_interrupts_ends_the_helpers_all_the_same(
     stopped = "SELECT 1 FROM history WHERE state = 'stopped'"
     assert await live(tmp_path, model, Doom(when=stopped), story)
 
-    async with open_house(tmp_path, model, location="daycare.db") as house:
+    async with open_daemon(tmp_path, model, location="daycare.db") as house:
         await trio.sleep(1_000)
         assert await house.daemon.directory.find(SUB) is None, "a helper works on what was stopped"
         assert not any("done" in text for text in await said_to(house))
@@ -76,7 +76,7 @@ async def test_an_answer_that_waits_unread_at_a_reset_is_not_read_in_the_new_con
 ) -> None:
     """The parent is busy with its turn when its helper's answer comes, and is reset before it can read it."""
     model = Slow(("spawn", {"task": "x", "wait": False}), think_s=0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         main, model.default = model.default, model.default
 
         def busy(request: InferRequest) -> Completion:
@@ -97,7 +97,7 @@ async def test_an_answer_in_hand_is_not_lost_when_its_turn_is_interrupted(
 ) -> None:
     """The answer of the first helper has come, the turn waits for the second, and the person says something else."""
     calls = [("spawn", {"task": "one"}), ("spawn", {"task": "two"})]
-    async with open_house(tmp_path, Slow(*calls, think_s=5)) as house:
+    async with open_daemon(tmp_path, Slow(*calls, think_s=5)) as house:
         await house.agent("/ann/direct", AgentConfig(policy=Policy.INTERRUPT))
         await house.say("go")
         await trio.sleep(2)
@@ -106,7 +106,7 @@ async def test_an_answer_in_hand_is_not_lost_when_its_turn_is_interrupted(
         assert any("done" in text for text in await said_to(house))
 
 
-async def _then(house: House, ending: str) -> None:
+async def _then(house: TestDaemon, ending: str) -> None:
     if ending in ("/stop", "hello"):
         await house.talk(ending)
     await trio.sleep(600)
@@ -136,7 +136,7 @@ async def test_an_answer_that_came_is_in_the_history_of_a_turn_that_ends_before_
         return await of(self, agent, *rest)
 
     monkeypatch.setattr(Prompts, "of", trouble)
-    async with open_house(tmp_path, Slow(think_s=5)) as house:
+    async with open_daemon(tmp_path, Slow(think_s=5)) as house:
         await house.agent("/ann/direct", AgentConfig(policy=Policy.INTERRUPT))
         await house.say("go")
         await trio.sleep(2)
@@ -178,7 +178,7 @@ async def test_an_answer_in_the_mailbox_of_a_turn_that_still_runs_is_in_its_hist
 
     monkeypatch.setattr(Runner, "run", trouble)
     calls: list[tuple[str, dict[str, Any]]] = [("spawn", {"task": "x"}), ("wait", {"seconds": 10})]
-    async with open_house(tmp_path, Slow(*calls, think_s=2), plugins=[tools]) as house:
+    async with open_daemon(tmp_path, Slow(*calls, think_s=2), plugins=[tools]) as house:
         agent = await house.agent("/ann/direct", AgentConfig(policy=Policy.INTERRUPT))
         await house.say("go")
         await trio.sleep(5)
@@ -194,7 +194,7 @@ async def test_an_answer_in_the_mailbox_of_a_turn_that_still_runs_is_in_its_hist
         assert buried == (["inbox"] if ending == "given up" else []), "the question alone"
 
 
-def _all_said(house: House) -> list[Message]:
+def _all_said(house: TestDaemon) -> list[Message]:
     """Return the messages of the main agent, of all its sessions."""
     rows = house.store._db.execute(
         "SELECT messages FROM history JOIN agents ON agents.id = agent_id WHERE path = '/ann/direct' ORDER BY turn"
@@ -217,7 +217,7 @@ async def test_a_helper_that_waits_for_another_is_not_idle(tmp_path: Path, autoj
         return call(("spawn", {"task": "x", "deadline_s": 3_500.0})) if last.text.endswith("] go") else echo(request)
 
     model = Scripted(brain)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.say("go")
         await trio.sleep(10)
         await house.post(SUB, "by the way", sender="/ann/direct", key="aside")
@@ -226,7 +226,7 @@ async def test_a_helper_that_waits_for_another_is_not_idle(tmp_path: Path, autoj
 
 
 async def test_a_stop_ends_helpers_that_nobody_waits_for(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, Slow(("spawn", {"task": "x", "wait": False}), think_s=100)) as house:
+    async with open_daemon(tmp_path, Slow(("spawn", {"task": "x", "wait": False}), think_s=100)) as house:
         assert "works on it" in await house.talk("go")
         await trio.sleep(5)
         assert await house.talk("/stop") == "Stopped."
@@ -239,7 +239,7 @@ async def test_a_stop_ends_helpers_that_nobody_waits_for(tmp_path: Path, autojum
 async def test_a_reset_ends_a_turn_that_was_about_to_go_on(tmp_path: Path, autojump_clock: object) -> None:
     """Its answer has come, and it was begun with the end of another turn, but waits for room among running turns."""
     model = Slow(think_s=5)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         room = house.daemon.supervisor.room = trio.CapacityLimiter(2)
         first = await house.say("go")
         await trio.sleep(1)
@@ -281,7 +281,7 @@ async def test_who_asked_a_helper_of_another_agent_hears_that_it_was_dismissed(
             async for event in super().infer(request):
                 yield event
 
-    async with open_house(tmp_path, Away(brain)) as house:
+    async with open_daemon(tmp_path, Away(brain)) as house:
         await house.agent(other)
         await house.say("go")
         await trio.sleep(5)

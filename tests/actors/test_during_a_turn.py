@@ -8,12 +8,12 @@ import trio.testing
 from daycare.base.limits import COLLECT_MAX_S, COLLECT_QUIET_S, MERGE_MAX_MESSAGES
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, Policy, User
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.actors.helpers import config, heard, said_to, tools
 
 
-async def _turns(house: House) -> list[tuple[int, ...]]:
+async def _turns(house: TestDaemon) -> list[tuple[int, ...]]:
     await trio.testing.wait_all_tasks_blocked()  # an answer is heard before its turn is announced
     return [tuple(event["seqs"]) for event in house.events("turn.finished")]  # type: ignore[arg-type]
 
@@ -21,7 +21,7 @@ async def _turns(house: House) -> list[tuple[int, ...]]:
 async def test_steer_shows_a_message_to_the_running_turn(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(call(("wait", {"seconds": 10})), say("both answered"))
-    async with open_house(tmp_path, model, plugins=[tools]) as house:
+    async with open_daemon(tmp_path, model, plugins=[tools]) as house:
         first = await house.say("find a train")
         await trio.sleep(5)
         second = await house.say("to Bonn, I mean")
@@ -35,7 +35,7 @@ async def test_steer_shows_a_message_to_the_running_turn(tmp_path: Path, autojum
 async def test_what_comes_during_the_last_answer_is_the_next_turn(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(10.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         first = await house.say("one")
         await trio.sleep(5)
         second = await house.say("two")
@@ -46,7 +46,7 @@ async def test_what_comes_during_the_last_answer_is_the_next_turn(tmp_path: Path
 async def test_nobody_else_steers_a_persons_turn(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(call(("wait", {"seconds": 10})), say("first"))
-    async with open_house(tmp_path, model, plugins=[tools]) as house:
+    async with open_daemon(tmp_path, model, plugins=[tools]) as house:
         first = await house.say("go")
         await trio.sleep(5)
         other = await house.post("/ann/direct", "psst", sender="/ann/agent/other", key="k")
@@ -58,7 +58,7 @@ async def test_nobody_else_steers_a_persons_turn(tmp_path: Path, autojump_clock:
 async def test_followup_leaves_a_message_for_the_next_turn(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(call(("wait", {"seconds": 10})), say("first answered"))
-    async with open_house(tmp_path, model, config=config(Policy.FOLLOWUP), plugins=[tools]) as house:
+    async with open_daemon(tmp_path, model, config=config(Policy.FOLLOWUP), plugins=[tools]) as house:
         first = await house.say("one")
         await trio.sleep(5)
         second, third = await house.say("two"), await house.say("three")
@@ -68,7 +68,7 @@ async def test_followup_leaves_a_message_for_the_next_turn(tmp_path: Path, autoj
 
 
 async def test_collect_merges_what_comes_before_a_silence(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=config(Policy.COLLECT)) as house:
+    async with open_daemon(tmp_path, config=config(Policy.COLLECT)) as house:
         receipts = []
         for word in ("buy", "milk", "please"):
             receipts.append(await house.say(word))
@@ -79,7 +79,7 @@ async def test_collect_merges_what_comes_before_a_silence(tmp_path: Path, autoju
 
 
 async def test_collect_does_not_wait_for_a_talker_for_ever(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=config(Policy.COLLECT)) as house:
+    async with open_daemon(tmp_path, config=config(Policy.COLLECT)) as house:
         first = await house.say("word")
         async with trio.open_nursery() as nursery:
 
@@ -96,7 +96,7 @@ async def test_collect_does_not_wait_for_a_talker_for_ever(tmp_path: Path, autoj
 
 async def test_interrupt_ends_the_running_turn(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model, config=config(Policy.INTERRUPT)) as house:
+    async with open_daemon(tmp_path, model, config=config(Policy.INTERRUPT)) as house:
         model.enqueue(500.0)
         first = await house.say("long story")
         await trio.sleep(5)
@@ -110,7 +110,7 @@ async def test_interrupt_ends_the_running_turn(tmp_path: Path, autojump_clock: o
 async def test_an_agents_own_policy_goes_before_the_installations(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(call(("wait", {"seconds": 10})), say("first"))
-    async with open_house(tmp_path, model, plugins=[tools]) as house:
+    async with open_daemon(tmp_path, model, plugins=[tools]) as house:
         await house.agent("/ann/agent/desk", AgentConfig(policy=Policy.FOLLOWUP))
         first = await house.say("one", path="/ann/agent/desk")
         await trio.sleep(5)
@@ -122,7 +122,7 @@ async def test_an_agents_own_policy_goes_before_the_installations(tmp_path: Path
 async def test_queued_messages_of_one_person_are_one_turn(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(10.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         first = await house.say("one")
         await trio.sleep(1)
         more = [await house.say(f"more {n}") for n in range(MERGE_MAX_MESSAGES + 3)]
@@ -135,7 +135,7 @@ async def test_queued_messages_of_one_person_are_one_turn(tmp_path: Path, autoju
 async def test_messages_of_two_people_are_two_turns(tmp_path: Path, autojump_clock: object) -> None:
     """Two of the user's addresses count as two people: an answer goes where its question came from."""
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.store.people.link("direct:laptop", "ann")
         await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
         model.enqueue(10.0)

@@ -14,7 +14,7 @@ from daycare.base.messages import Envelope
 from daycare.daemon import Daemon
 from daycare.plugin import Completion, InferRequest, StreamEvent
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, echo, say
 from tests.actors.helpers import heard, history, said_to, tools
 
@@ -24,7 +24,7 @@ REFUSED = BusyError("REQUEST_REFUSED", "asking the model: it refuses")
 async def test_a_failing_turn_is_retried_with_backoff_and_then_parked(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(*[REFUSED] * ATTEMPTS_MAX)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         begun = house.daemon.clock.now_ms()
         first = await house.say("hello")
         with pytest.raises(ConflictError) as caught:
@@ -46,7 +46,7 @@ async def test_a_failing_turn_is_retried_with_backoff_and_then_parked(tmp_path: 
 async def test_messages_to_a_broken_lane_wait_for_its_restart_together(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path, Scripted()) as house:
+    async with open_daemon(tmp_path, Scripted()) as house:
         await house.talk("hello")
         await trio.testing.wait_all_tasks_blocked()
         house.daemon.supervisor.sleep_idle(0.0)
@@ -72,7 +72,7 @@ async def test_messages_to_a_broken_lane_wait_for_its_restart_together(
 async def test_a_lane_waits_for_a_store_that_cannot_be_read(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path, Scripted()) as house:
+    async with open_daemon(tmp_path, Scripted()) as house:
 
         async def away(*_: object, **__: object) -> None:
             raise StoreAwayError("STORE_IO", "using the database: disk I/O error")
@@ -89,7 +89,7 @@ async def test_a_lane_waits_for_a_store_that_cannot_be_read(
 async def test_a_store_that_cannot_be_read_costs_a_turn_no_try(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path, Scripted()) as house:
+    async with open_daemon(tmp_path, Scripted()) as house:
 
         async def away(*_: object, **__: object) -> None:
             raise StoreAwayError("STORE_IO", "using the database: disk I/O error")
@@ -108,7 +108,7 @@ async def test_a_store_that_cannot_be_read_costs_a_turn_no_try(
 async def test_a_provider_says_how_long_to_wait(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(UnavailableError("MODEL_BUSY", "too many requests", retry_after_s=30.0))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         assert await house.talk("hello") == "echo: hello"
         assert trio.current_time() == pytest.approx(30.0, abs=0.1)
 
@@ -120,7 +120,7 @@ async def test_a_retried_turn_keeps_its_finished_steps(
     monkeypatch.setenv("DAYCARE_TEST_LEDGER", str(ledger))
     model = Scripted()
     model.enqueue(call(("charge", {"account": "ann"})), REFUSED, REFUSED, say("charged"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         assert await house.talk("pay") == "charged"
         assert ledger.read_text() == "charge ann\n"
         assert len(model.history) == 4, "the first model call is not repeated"
@@ -131,10 +131,10 @@ async def test_backoff_goes_on_where_it_was_after_a_restart(tmp_path: Path, auto
     clock = VirtualClock()
     model = Scripted()
     model.enqueue(REFUSED, REFUSED, REFUSED)
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         receipt = await house.say("hello")
         await trio.sleep(10)  # the fourth try is due at 21 s
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         assert await house.hear(receipt) == "echo: hello"
         assert trio.current_time() == pytest.approx(21.0, abs=0.1)
 
@@ -146,7 +146,7 @@ async def test_a_defect_in_a_tool_is_words_for_the_model(tmp_path: Path, autojum
             return say(last.parts[0].text)  # type: ignore[union-attr]
         return call(("explode", {})) if "bang" in last.text else echo(request)
 
-    async with open_house(tmp_path, Scripted(brain), plugins=[tools]) as house:
+    async with open_daemon(tmp_path, Scripted(brain), plugins=[tools]) as house:
         assert await house.talk("bang") == "explode crashed: ZeroDivisionError: a defect"
         assert await house.talk("still there?") == "echo: still there?"
         assert house.events("turn.failed") == []
@@ -155,7 +155,7 @@ async def test_a_defect_in_a_tool_is_words_for_the_model(tmp_path: Path, autojum
 async def test_a_turn_that_takes_too_long_is_a_failed_one(tmp_path: Path, autojump_clock: object) -> None:
     wait = ("wait", {"seconds": 119})  # each call within its own deadline, for ever
     model = Scripted(lambda _: call(wait, wait))
-    async with open_house(tmp_path, model, plugins=[tools]) as house:
+    async with open_daemon(tmp_path, model, plugins=[tools]) as house:
         await house.say("hello")
         await trio.sleep(TURN_DEADLINE_S + 60)
         assert [event["code"] for event in house.events("turn.failed")] == ["TURN_LATE"]
@@ -167,7 +167,7 @@ async def test_the_sender_agent_is_told_of_a_failure_once(tmp_path: Path, autoju
             raise REFUSED
         return say("noted")
 
-    async with open_house(tmp_path, Scripted(answer)) as house:
+    async with open_daemon(tmp_path, Scripted(answer)) as house:
         await house.agent("/ann/agent/boss")
         await house.agent("/ann/agent/worker")
         await house.post("/ann/agent/worker", "doomed", sender="/ann/agent/boss", key="k")
@@ -176,7 +176,7 @@ async def test_the_sender_agent_is_told_of_a_failure_once(tmp_path: Path, autoju
         assert len(said) == 1 and "I could not answer this: asking the model: it refuses" in said[0]
 
 
-async def _park(house: House, pause_s: float = 0.0) -> None:
+async def _park(house: TestDaemon, pause_s: float = 0.0) -> None:
     for n in range(CRASHES_MAX):
         receipt = await house.say(f"bad {n}")
         with pytest.raises(ConflictError):
@@ -190,7 +190,7 @@ async def test_an_agent_whose_turns_are_given_up_again_and_again_is_parked(
 ) -> None:
     model = Scripted()
     model.enqueue(*[BusyError("BAD", "no")] * (ATTEMPTS_MAX * CRASHES_MAX))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await _park(house, pause_s)
         await trio.sleep(1)
         agent = await house.daemon.directory.at("/ann/direct")
@@ -213,7 +213,7 @@ async def unpark(daemon: Daemon, agent_id: str) -> None:
 async def test_failures_far_apart_park_nobody(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(*[BusyError("BAD", "no")] * (ATTEMPTS_MAX * CRASHES_MAX))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await _park(house, pause_s=200.0)
         assert (await house.daemon.directory.at("/ann/direct")).state == "living"
 
@@ -221,7 +221,7 @@ async def test_failures_far_apart_park_nobody(tmp_path: Path, autojump_clock: ob
 async def test_a_dead_letter_is_replayed_once(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(*[REFUSED] * ATTEMPTS_MAX)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         first = await house.say("hello")
         with pytest.raises(ConflictError):
             await house.hear(first)
@@ -242,18 +242,18 @@ async def test_a_message_that_kills_the_daemon_is_parked_at_last(tmp_path: Path,
     model.default = lambda request: say("fine")
     poison = Scripted()
     poison.enqueue(*[1_000.0] * 20)
-    async with open_house(tmp_path, poison, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, poison, location="daycare.db", clock=clock) as house:
         receipt = await house.say("poison")
         await trio.sleep(1)
     crashes = 1
     while len(poison.history) == crashes and crashes < 20:
-        async with open_house(tmp_path, poison, location="daycare.db", clock=clock) as house:
+        async with open_daemon(tmp_path, poison, location="daycare.db", clock=clock) as house:
             await trio.sleep(1)
             crashes = min(crashes + 1, 20)
             letters = await house.store.dead.find()
     assert len(poison.history) == ATTEMPTS_MAX
     assert [letter.code for letter in letters] == ["TURN_POISON"]
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         done = await house.store.inbox.receipt(receipt.seq)
         assert done is not None and done.state == "dead"
         assert "the daemon died each time that turn 1 of /ann/direct alone was at work" in (await said_to(house))[0]
@@ -263,12 +263,12 @@ async def test_a_message_that_kills_the_daemon_is_parked_at_last(tmp_path: Path,
 async def test_messages_merged_with_a_deadly_one_survive_it(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
     model = Deadly()
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock, work=False) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock, work=False) as house:
         receipts = [await house.say(text) for text in ("one", "poison", "three")]
     model.died = True
     while model.died and len(model.history) < 20:
         model.died = False
-        async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+        async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
             await trio.sleep(2)
             ends = [await house.store.inbox.receipt(receipt.seq) for receipt in receipts]
             letters = await house.store.dead.find()
@@ -301,7 +301,7 @@ async def test_an_orderly_stop_costs_no_attempt(tmp_path: Path, autojump_clock: 
     receipt = None
     for n in range(ATTEMPTS_MAX + 2):
         model.enqueue(1_000.0)
-        async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+        async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
             if n == 0:
                 receipt = await house.say("think")
             await trio.sleep(1)
@@ -309,7 +309,7 @@ async def test_an_orderly_stop_costs_no_attempt(tmp_path: Path, autojump_clock: 
             await trio.testing.wait_all_tasks_blocked()
             assert not house.daemon.supervisor.awake
         model._script.clear()
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         assert receipt is not None
         assert await house.hear(receipt) == "echo: think"
         assert [event["attempt"] for event in house.events("turn.started")] == [1]
@@ -319,7 +319,7 @@ async def test_a_turn_may_finish_within_the_grace_of_a_stop(tmp_path: Path, auto
     clock = VirtualClock()
     model = Scripted()
     model.enqueue(3.0)
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         first = await house.say("think")
         await trio.sleep(1)
         second = await house.say("more")
@@ -327,6 +327,6 @@ async def test_a_turn_may_finish_within_the_grace_of_a_stop(tmp_path: Path, auto
         assert trio.current_time() < 5, "no longer than needed"
         done = [await house.store.inbox.receipt(receipt.seq) for receipt in (first, second)]
         assert [receipt.state for receipt in done if receipt] == ["done", "waiting"], "no new turn begins"
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         assert await house.hear(second) == "echo: more"
         assert heard(house)[-1] == ["think", "more"]

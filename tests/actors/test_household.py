@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from daycare.api.app import build
-from daycare.base.causes import Question
+from daycare.base.causes import AgentQuestion
 from daycare.base.errors import ForbiddenError
 from daycare.base.messages import Envelope, Origin, ToolResult
 from daycare.base.path import Kind
@@ -23,7 +23,7 @@ from daycare.base.path import Path as Address
 from daycare.base.permission import ACTIONS, Decision, OwnRule, Permissions, Rule
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.store.records import Agent, AgentConfig, User
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 
 PEOPLE = ("ann", "ben")
@@ -40,7 +40,7 @@ def addresses(user: str) -> list[str]:
 
 @dataclass
 class Household:
-    house: House
+    house: TestDaemon
     model: Scripted
 
     async def attempt(self, path: str, tool: str, arguments: dict[str, Any], user: str = "ann") -> ToolResult:
@@ -64,7 +64,7 @@ async def household(tmp: Path, *rules: Rule, work: bool = True) -> AsyncIterator
         providers={"scripted": ProviderSection(kind="scripted")},
         rules=rules,
     )
-    async with open_house(tmp, model, config=config, work=work) as house:
+    async with open_daemon(tmp, model, config=config, work=work) as house:
         store, directory = house.store, house.daemon.directory
         await store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
         for user in PEOPLE:
@@ -151,13 +151,13 @@ async def test_every_action_of_every_kind_of_address_is_refused_across_users(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     async with household(tmp_path) as home:
-        permits = home.house.daemon.permits
+        permissions = home.house.daemon.permissions
         for subject in addresses("ann"):
             for target in addresses("ben"):
                 for action in ACTIONS:
                     if subject != target:
                         with pytest.raises(ForbiddenError, match="one user to another"):
-                            await permits.check(subject, action, target)
+                            await permissions.check(subject, action, target)
 
 
 async def test_no_helper_is_made_below_another_users_agent(tmp_path: Path, autojump_clock: object) -> None:
@@ -166,7 +166,7 @@ async def test_no_helper_is_made_below_another_users_agent(tmp_path: Path, autoj
         for target in addresses("ben"):
             task = Envelope(
                 to="", user="ben", origin=Origin.AGENT, sender="/ann/agent/x", key="k", text="x", trace="t",
-                cause=Question("w", "id", 1),
+                cause=AgentQuestion("w", "id", 1),
             )  # fmt: skip
             with pytest.raises(ForbiddenError, match="one user to another"):
                 await home.house.daemon.helpers.help(await home.at(target), AgentConfig(), f"born:{target}", task)
@@ -274,21 +274,21 @@ async def test_an_agents_own_rules_narrow_it_and_its_helpers(tmp_path: Path, aut
         await home.house.store.agents.configure(x.id, msgspec.structs.replace(x.config, permissions=own))
         refused = await home.attempt("/ann/agent/x", "send_message", {"to": "/ann/direct", "text": "hi"})
         assert "rule 1 of /ann/agent/x itself" in refused.text
-        permits = home.house.daemon.permits
-        assert (await permits.may("/ann/agent/x/sub/0/sub/0", "message", "/ann/direct")).decision is Decision.DENY
-        assert (await permits.may("/ann/task/move", "message", "/ann/direct")).decision is Decision.ALLOW
+        permissions = home.house.daemon.permissions
+        assert (await permissions.may("/ann/agent/x/sub/0/sub/0", "message", "/ann/direct")).decision is Decision.DENY
+        assert (await permissions.may("/ann/task/move", "message", "/ann/direct")).decision is Decision.ALLOW
 
 
 async def test_a_child_keeps_the_bounds_of_a_parent_that_has_died(tmp_path: Path, autojump_clock: object) -> None:
     async with household(tmp_path, work=False) as home:  # in which nobody tells the child to go
-        permits, store = home.house.daemon.permits, home.house.store
+        permissions, store = home.house.daemon.permissions, home.house.store
         x = await home.at("/ann/agent/x")
         own = Permissions(rules=(OwnRule(action="message", decision="deny"),))
         await store.agents.configure(x.id, msgspec.structs.replace(x.config, permissions=own))
         await store.agents.set_state(x.id, "dead", "for the test")
         await home.house.agent("/ann/agent/x")
-        assert (await permits.may("/ann/agent/x", "message", "/ann/direct")).decision is Decision.ALLOW
-        verdict = await permits.may("/ann/agent/x/sub/0", "message", "/ann/direct")
+        assert (await permissions.may("/ann/agent/x", "message", "/ann/direct")).decision is Decision.ALLOW
+        verdict = await permissions.may("/ann/agent/x/sub/0", "message", "/ann/direct")
         child = await home.house.daemon.directory.find("/ann/agent/x/sub/0")
         assert child is not None and child.parent == x.id
         assert (verdict.decision, verdict.limited_by) == (Decision.DENY, "/ann/agent/x")

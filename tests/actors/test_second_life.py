@@ -14,7 +14,7 @@ from daycare.base.limits import CHILD_IDLE_S, CHILD_LOOK_S
 from daycare.base.messages import Origin, dismissal
 from daycare.base.path import Kind
 from daycare.store.records import Agent
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 
 SCRIBE = "/ann/agent/scribe"
 LIVES = 3
@@ -22,21 +22,21 @@ Client = httpx.AsyncClient
 
 
 @asynccontextmanager
-async def api(house: House) -> AsyncIterator[Client]:
+async def api(house: TestDaemon) -> AsyncIterator[Client]:
     """Yield a client of the house's own API."""
     transport = httpx.ASGITransport(app=build(house.daemon.services))
     async with httpx.AsyncClient(transport=transport, base_url="http://daycare") as client:
         yield client
 
 
-async def is_dead(house: House, agent: Agent) -> bool:
+async def is_dead(house: TestDaemon, agent: Agent) -> bool:
     return (await house.daemon.directory.get(agent.id)).state == "dead"
 
 
 async def test_an_awake_agent_is_ended_over_the_api_in_each_of_its_lives(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path) as house, api(house) as client:
+    async with open_daemon(tmp_path) as house, api(house) as client:
         agent = await house.agent(SCRIBE)
         for life in range(LIVES):
             assert await house.talk(f"hello {life}", path=SCRIBE) == f"echo: hello {life}"
@@ -48,21 +48,21 @@ async def test_an_awake_agent_is_ended_over_the_api_in_each_of_its_lives(
         assert await house.talk("still there?", path=SCRIBE) == "echo: still there?"
 
 
-async def by_its_person(house: House, agent: Agent, parent: Agent) -> None:
+async def by_its_person(house: TestDaemon, agent: Agent, parent: Agent) -> None:
     async with api(house) as client:
         await client.delete("/v1/agent", params={"path": agent.path})
 
 
-async def by_its_parents_end(house: House, agent: Agent, parent: Agent) -> None:
+async def by_its_parents_end(house: TestDaemon, agent: Agent, parent: Agent) -> None:
     await house.store.agents.set_state(parent.id, "dead", "ended")
     await house.store.agents.revive(parent.path, 0)
 
 
-async def by_idling(house: House, agent: Agent, parent: Agent) -> None:
+async def by_idling(house: TestDaemon, agent: Agent, parent: Agent) -> None:
     await trio.sleep(CHILD_IDLE_S + CHILD_LOOK_S + 1)
 
 
-async def by_the_same_message(house: House, agent: Agent, parent: Agent) -> None:
+async def by_the_same_message(house: TestDaemon, agent: Agent, parent: Agent) -> None:
     path, key = agent.path, "once"
     message = dismissal(path, agent.id, agent.user, key=key, reason="done", trace="t", by="/ann/direct")
     await house.daemon.router.post(message)
@@ -70,9 +70,9 @@ async def by_the_same_message(house: House, agent: Agent, parent: Agent) -> None
 
 @pytest.mark.parametrize("end", [by_its_person, by_its_parents_end, by_idling, by_the_same_message])
 async def test_a_helper_is_ended_in_each_of_its_lives(
-    tmp_path: Path, autojump_clock: object, end: Callable[[House, Agent, Agent], Awaitable[None]]
+    tmp_path: Path, autojump_clock: object, end: Callable[[TestDaemon, Agent, Agent], Awaitable[None]]
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         parent = await house.agent(SCRIBE)
         helper = await house.daemon.directory.spawn(parent, Kind.SUB, origin=Origin.AGENT)
         for life in range(LIVES):
@@ -87,7 +87,7 @@ async def test_a_helper_is_ended_in_each_of_its_lives(
 async def test_an_idle_helper_that_nobody_uses_after_its_return_ends_again(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         parent = await house.agent(SCRIBE)
         helper = await house.daemon.directory.spawn(parent, Kind.SUB, origin=Origin.AGENT)
         await house.hear(await house.post(helper.path, "work", sender=SCRIBE, key="work"))
@@ -98,7 +98,7 @@ async def test_an_idle_helper_that_nobody_uses_after_its_return_ends_again(
 
 
 async def test_the_agent_of_a_removed_job_is_ended_in_each_of_its_lives(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         cron = house.daemon.cron.controls
         for life in range(LIVES):
             job = await cron.add("ann", "news", CronSpec(cron="0 7 * * *", prompt="news?"), source="cli")
@@ -113,7 +113,7 @@ async def test_the_agent_of_a_removed_job_is_ended_in_each_of_its_lives(tmp_path
 
 
 async def test_a_parent_hears_of_each_end_of_its_helper(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house, api(house) as client:
+    async with open_daemon(tmp_path) as house, api(house) as client:
         parent = await house.agent(SCRIBE)
         helper = await house.daemon.directory.spawn(parent, Kind.SUB, origin=Origin.AGENT)
         for life in range(LIVES):

@@ -11,20 +11,20 @@ from daycare.base.limits import AWAKE_IDLE_S, MAILBOX_MAX_ROWS, SWEEP_S, WAKE_PA
 from daycare.base.messages import Envelope, Origin
 from daycare.store.records import NewAgent
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, say
 from tests.actors.helpers import config, heard, said_to
 
 
 async def test_a_message_to_a_sleeping_agent_wakes_it_once(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         assert house.daemon.supervisor.awake == {}
         assert await house.talk("hello") == "echo: hello"
         assert len(house.events("agent.woke")) == 1
 
 
 async def test_concurrent_posts_wake_a_sleeping_agent_once(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         async with trio.open_nursery() as nursery:
             for n in range(50):
                 nursery.start_soon(house.say, f"m{n}")
@@ -35,7 +35,7 @@ async def test_concurrent_posts_wake_a_sleeping_agent_once(tmp_path: Path, autoj
 
 
 async def test_an_idle_agent_sleeps_and_wakes_again(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("first")
         await trio.sleep(AWAKE_IDLE_S - 1)
         assert len(house.daemon.supervisor.awake) == 1, "it stays awake for a while"
@@ -48,7 +48,7 @@ async def test_an_idle_agent_sleeps_and_wakes_again(tmp_path: Path, autojump_clo
 
 async def test_a_message_at_the_moment_of_falling_asleep_is_answered(tmp_path: Path, autojump_clock: object) -> None:
     """Retiring and a post in one tick, in both orders: the lane either takes it or a new one is woken."""
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         for n in range(40):
             await house.talk(f"before {n}")
             await trio.testing.wait_all_tasks_blocked()
@@ -62,7 +62,7 @@ async def test_a_message_at_the_moment_of_falling_asleep_is_answered(tmp_path: P
 
 
 async def test_messages_of_one_sender_are_answered_in_order(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         await house.agent("/ann/agent/desk")
         for n in range(20):
             await house.post("/ann/agent/desk", f"m{n}", sender="/ann/agent/other", key=f"k{n}")
@@ -74,7 +74,7 @@ async def test_more_messages_than_memory_holds_keep_their_order(tmp_path: Path, 
     model = Scripted()
     model.enqueue(30.0)
     total = 3 * MAILBOX_MAX_ROWS + 7
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.agent("/ann/agent/desk")
         for n in range(total):  # all but the first arrive while it is in its first turn
             await house.post("/ann/agent/desk", f"m{n}", sender="/ann/agent/other", key=f"k{n}")
@@ -85,7 +85,7 @@ async def test_more_messages_than_memory_holds_keep_their_order(tmp_path: Path, 
 async def test_the_backlog_of_a_start_is_worked_off_within_the_bound(tmp_path: Path, autojump_clock: object) -> None:
     agents = WAKE_PAGE_AGENTS + 50
     clock = VirtualClock()
-    async with open_house(tmp_path, location="daycare.db", work=False, clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", work=False, clock=clock) as house:
         await house.store.inbox.post_all([_first_word(n) for n in range(agents)])
     model = Scripted()
     most = 0
@@ -96,7 +96,7 @@ async def test_the_backlog_of_a_start_is_worked_off_within_the_bound(tmp_path: P
         return say("done")
 
     model.default = answer  # type: ignore[assignment]
-    async with open_house(tmp_path, model, location="daycare.db", work=False, clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", work=False, clock=clock) as house:
         await _run(house)
         assert sum(event["user"] == "ann" for event in house.events("turn.finished")) == agents
         assert 1 < most <= WAKE_PAGE_AGENTS
@@ -105,9 +105,9 @@ async def test_the_backlog_of_a_start_is_worked_off_within_the_bound(tmp_path: P
 
 async def test_the_backlog_is_worked_off_when_only_one_turn_may_run(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, location="daycare.db", work=False, clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", work=False, clock=clock) as house:
         await house.store.inbox.post_all([_first_word(n) for n in range(20)])
-    async with open_house(
+    async with open_daemon(
         tmp_path, location="daycare.db", work=False, clock=clock, config=config(turns_max_running=1)
     ) as house:
         await _run(house)
@@ -117,7 +117,7 @@ async def test_the_backlog_is_worked_off_when_only_one_turn_may_run(tmp_path: Pa
 async def test_a_hanging_agent_holds_up_no_other(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(100.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.agent("/ann/agent/slow")
         slow = await house.post("/ann/agent/slow", "think", sender="/ann/agent/other", key="k")
         await trio.testing.wait_all_tasks_blocked()
@@ -129,7 +129,7 @@ async def test_a_hanging_agent_holds_up_no_other(tmp_path: Path, autojump_clock:
 
 
 async def test_a_lane_that_breaks_is_started_anew(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.agent("/ann/direct")
         good = house.store.turns.open_turn
 
@@ -166,6 +166,6 @@ def _first_word(n: int) -> tuple[Envelope, NewAgent]:
     return envelope, new
 
 
-async def _run(house: House, for_s: float = 100.0) -> None:
+async def _run(house: TestDaemon, for_s: float = 100.0) -> None:
     with trio.move_on_after(for_s):
         await house.daemon.work()

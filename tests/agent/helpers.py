@@ -6,7 +6,7 @@ from daycare.agent.compaction import SYSTEM
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection, ToolsSection
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent, Summary
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Answer, Scripted, echo, say
 
 PATH = "/ann/direct"
@@ -62,18 +62,18 @@ def words(request: InferRequest) -> str:
     return "\n".join(message.text for message in request.messages)
 
 
-async def me(house: House) -> Agent:
+async def me(house: TestDaemon) -> Agent:
     """Return the person's agent."""
     return await house.daemon.directory.at(PATH)
 
 
-async def stored(house: House) -> list[Summary]:
+async def stored(house: TestDaemon) -> list[Summary]:
     """Return the summaries of the agent's session."""
     agent = await me(house)
     return await house.store.summaries.find(agent.id, agent.session)
 
 
-async def grow(house: House, turns: int, text: Callable[[int], str] = lambda n: f"{n} {LONG}") -> None:
+async def grow(house: TestDaemon, turns: int, text: Callable[[int], str] = lambda n: f"{n} {LONG}") -> None:
     """Let a conversation go on for some turns."""
     for number in range(turns):
         await house.talk(text(number))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
 from daycare.plugin import Completion, InferRequest
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted, say
 from tests.agent.helpers import facts, grow, mind, prompts, small, stored, summaries_asked
 
@@ -17,7 +17,7 @@ def _numbers(table: str) -> dict[str, int]:
 
 async def test_context_shows_where_the_tokens_go_and_they_add_up(tmp_path: Path, autojump_clock: object) -> None:
     model = mind()
-    async with open_house(tmp_path, model, config=small()) as house:
+    async with open_daemon(tmp_path, model, config=small()) as house:
         before = _numbers(await house.talk("/context"))
         assert list(before) == [
             "system", "tools", "summary", "history", "this turn", "answer", "reserve", "window",
@@ -39,7 +39,7 @@ async def test_context_tells_what_the_conversation_has_cost(tmp_path: Path, auto
         models=ModelsSection(default="scripted/model"),
         providers={"scripted": ProviderSection(kind="scripted", models={"model": priced})},
     )
-    async with open_house(tmp_path, mind(), config=config) as house:
+    async with open_daemon(tmp_path, mind(), config=config) as house:
         await house.talk("hello")
         assert "cost $0.0200" in await house.talk("/context")
         await house.talk("/reset")
@@ -48,7 +48,7 @@ async def test_context_tells_what_the_conversation_has_cost(tmp_path: Path, auto
 
 async def test_compact_sums_up_now_and_tells_what_it_saved(tmp_path: Path, autojump_clock: object) -> None:
     model = mind()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("FACT Miso is my cat")
         await grow(house, 5)
         answer = await house.talk("/compact the names of cats")
@@ -65,7 +65,7 @@ async def test_compact_sums_up_now_and_tells_what_it_saved(tmp_path: Path, autoj
 
 async def test_compact_has_nothing_to_do_twice(tmp_path: Path, autojump_clock: object) -> None:
     model = mind()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         assert "nothing to compact" in await house.talk("/compact")
         await grow(house, 4)
         assert "Compacted 2 turns" in await house.talk("/compact")
@@ -75,7 +75,7 @@ async def test_compact_has_nothing_to_do_twice(tmp_path: Path, autojump_clock: o
 
 async def test_compact_says_why_it_failed_and_changes_nothing(tmp_path: Path, autojump_clock: object) -> None:
     model = mind(lambda request: say("no"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await grow(house, 4)
         assert "has no <summary>" in await house.talk("/compact")
         assert await stored(house) == []
@@ -91,7 +91,7 @@ async def test_what_compact_keeps_in_particular_is_for_that_time_only(tmp_path: 
         return facts(request)
 
     model: Scripted = mind(sums)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await grow(house, 4)
         await house.talk("/compact cats")
         await grow(house, 4)

@@ -12,7 +12,7 @@ from daycare.agent.conversations import Conversations
 from daycare.base.messages import Message
 from daycare.features import open_store
 from daycare.store.records import Turn
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted
 from tests.store.samples import EPOCH_MS, HandClock, begin, end, said
 from tests.vm import counted
@@ -36,7 +36,7 @@ async def test_each_message_of_a_conversation_is_stamped_once_in_its_turn_and_on
         return stamp(message, zone)
 
     monkeypatch.setattr(prompt, "_stamp", count)
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         for number in range(40):
             await house.talk(f"{number}")
         assert stamps == 2 * 40 - 1
@@ -47,7 +47,7 @@ async def test_reading_the_hundredth_turn_of_a_conversation_takes_no_more_steps_
     tmp_path: Path, autojump_clock: object
 ) -> None:
     steps = {}
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         for number in range(1, 101):
             with counted(house.store) as found:
                 await house.talk(f"{number}")
@@ -59,7 +59,7 @@ async def test_a_prompt_is_the_same_whether_the_conversation_was_read_before_or_
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model, location="daycare.db") as house:
+    async with open_daemon(tmp_path, model, location="daycare.db") as house:
         for number in range(5):
             await house.talk(f"{number}")
         house.daemon.contexts.conversations.forget()
@@ -71,7 +71,7 @@ async def test_a_prompt_is_the_same_whether_the_conversation_was_read_before_or_
 async def test_a_turn_is_stamped_again_when_its_person_moves_to_another_zone(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("first")
         ann = await house.store.people.get("ann")
         assert ann is not None
@@ -113,7 +113,7 @@ async def test_what_is_read_is_what_is_stored_whatever_ends_in_whatever_order(tm
 
 
 async def test_what_was_forgotten_is_in_no_later_prompt(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("my secret is Miso")
         agent = await house.agent("/ann/direct")
         [turn] = (await house.store.summaries.newest(agent.id, 1, **ALL)).turns

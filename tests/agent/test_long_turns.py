@@ -11,7 +11,7 @@ import pytest
 from daycare.agent.tokens import of_messages
 from daycare.base.messages import Message, ToolResult
 from daycare.plugin import Completion, InferRequest, Plugin, StructTool, ToolContext
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import call, say
 from tests.agent.helpers import LONG, facts, me, mind, prompts, script, small, stored
 
@@ -67,7 +67,7 @@ async def test_no_prompt_has_a_call_without_its_result_or_the_other_way_round(
 
     model = mind(sums, answers)
     context = dice.choice((6_000, 8_000, 20_000))
-    async with open_house(tmp_path, model, config=small(context), plugins=[plugin]) as house:
+    async with open_daemon(tmp_path, model, config=small(context), plugins=[plugin]) as house:
         for number in range(12):
             await house.talk(f"{number} " + "word " * dice.choice((1, 100, 600)))
         for request in prompts(model):
@@ -84,7 +84,7 @@ async def test_a_turn_that_is_too_long_by_itself_shows_its_oldest_results_by_the
 ) -> None:
     reads = [call(("read", {"chars": 6_000 + number})) for number in range(8)]
     model = mind(otherwise=script(*reads, say("done")))
-    async with open_house(tmp_path, model, config=small(), plugins=[plugin]) as house:
+    async with open_daemon(tmp_path, model, config=small(), plugins=[plugin]) as house:
         assert await house.talk("read all") == "done"
         shown = results(model.history[-1].messages)
         assert [len(result.text) > 5_000 for result in shown][-1], "the newest one the model has not read yet"
@@ -101,7 +101,7 @@ async def test_what_is_shortened_stays_so_and_can_be_read_again(tmp_path: Path, 
     again = call(("read_result", {"file": 1}))
     reads = [call(("read", {"chars": 6_000})) for _ in range(6)]
     model = mind(otherwise=script(*reads, again, say("done")))
-    async with open_house(tmp_path, model, config=small(), plugins=[plugin]) as house:
+    async with open_daemon(tmp_path, model, config=small(), plugins=[plugin]) as house:
         assert await house.talk("read all") == "done"
         asked = prompts(model)
         shown = results(asked[-1].messages)
@@ -114,7 +114,7 @@ async def test_what_is_shortened_stays_so_and_can_be_read_again(tmp_path: Path, 
 async def test_a_long_turn_after_a_long_conversation_compacts_it(tmp_path: Path, autojump_clock: object) -> None:
     reads = [call(("read", {"chars": 4_000})) for _ in range(3)]
     model = mind(otherwise=script(say(LONG), say(LONG), say(LONG), *reads, say("done")))
-    async with open_house(tmp_path, model, config=small(), plugins=[plugin]) as house:
+    async with open_daemon(tmp_path, model, config=small(), plugins=[plugin]) as house:
         for _ in range(3):
             await house.talk(LONG)
         assert await stored(house) == []

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from daycare.agent import tokens
 from daycare.agent.blocks import block, cut, data, mark_of, owned
-from daycare.agent.prompt import BASE, Entry, Passage, Persona, Sections, assemble
+from daycare.agent.prompt import BASE, Passage, Persona, PromptEntry, Sections, assemble
 from daycare.agent.sections import introduce, load_sections
 from daycare.base.fence import NAMES
 from daycare.base.messages import Origin
@@ -23,8 +23,8 @@ from daycare.features.memory.documents.service import Documents
 from daycare.store.records import Agent, AgentConfig, User
 from daycare.store.records_documents import Attribution
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from tests.agent.helpers import PATH, small
 
 MARK = "0123456789abcdef"
@@ -47,8 +47,8 @@ def everything(**more: object) -> Sections:
         soul=Passage("You love tea.", "agent"),
         style=Passage("No emoji.", "global"),
         user=Passage("The user's name is Ann.", "user"),
-        others=(Entry("/ann/agent/scribe", "writes letters"), Entry("/ann/telegram")),
-        skills=(Entry("mail.md", "How to write a mail"),),
+        others=(PromptEntry("/ann/agent/scribe", "writes letters"), PromptEntry("/ann/telegram")),
+        skills=(PromptEntry("mail.md", "How to write a mail"),),
         memory=Passage("# Memory\n\n## User Facts\n- has a cat", "agent"),
         daily=(("2026-12-31", Passage("- 23:00 went to bed")), ("2027-01-01", Passage("- 09:00 had tea"))),
         recalled=(("entity", "Entity: Tofu (thing) - a cat"), ("log", "[2026-12-01 10:00] Ann: Tofu is asleep")),
@@ -90,9 +90,9 @@ def test_the_base_says_how_to_be_open_to_choose_to_take_a_correction_and_to_auto
 
 
 async def test_an_agent_is_told_how_its_words_arrive_where_it_speaks(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     pigeon.manner = "Your answers are carried by a pigeon: forty characters at most."
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await house.talk("hello")
         await house.talk("and again")
         first, second = (request.system for request in house.model.history)
@@ -141,7 +141,7 @@ async def test_a_helper_reads_no_documents() -> None:
         async def passage(self, agent: Agent, name: str) -> Passage | None:
             raise AssertionError(name)
 
-        async def skills(self, agent: Agent) -> Sequence[Entry]:
+        async def skills(self, agent: Agent) -> Sequence[PromptEntry]:
             raise AssertionError
 
         async def version(self) -> int:
@@ -173,7 +173,7 @@ SHAPE = re.findall(TAG, system(everything(), agent(system_prompt="x")).removepre
 def test_no_text_closes_its_block_or_opens_another(one: str, two: str, three: str, four: str) -> None:
     hostile = everything(
         identity=Passage(f"i{one}"), soul=Passage(f"s{two}"), user=Passage(f"u{three}"), memory=Passage(f"m{four}"),
-        others=(Entry("/ann/agent/x", one),), skills=(Entry(f"s{two}.md", three),),
+        others=(PromptEntry("/ann/agent/x", one),), skills=(PromptEntry(f"s{two}.md", three),),
         daily=(("2026-12-31", Passage(f"d{four}")), ("2027-01-01", Passage(f"d{one}"))),
         recalled=(("entity", f"r{two}"), ("log", f"r{one}")),
     )  # fmt: skip
@@ -216,7 +216,7 @@ def test_what_is_too_long_is_cut_at_a_line_and_says_so() -> None:
 
 
 def test_the_list_of_skills_has_at_most_4_000_tokens() -> None:
-    many = tuple(Entry(f"skill-{number:04}.md", "what it does " * 10) for number in range(2_000))
+    many = tuple(PromptEntry(f"skill-{number:04}.md", "what it does " * 10) for number in range(2_000))
     listed = system(everything(skills=many)).partition(f"<skills {MARK}>\n")[2].partition("\n</skills")[0]
     assert 3_900 < tokens.of_text(listed) <= 4_000
     assert listed.endswith("[cut: memory_list shows all]")
@@ -249,12 +249,12 @@ def config() -> Config:
     )
 
 
-async def told(house: House, text: str = "hello") -> str:
+async def told(house: TestDaemon, text: str = "hello") -> str:
     await house.talk(text)
     return house.model.history[-1].system
 
 
-async def write(house: House, path: str, text: str) -> None:
+async def write(house: TestDaemon, path: str, text: str) -> None:
     found = await house.daemon.directory.at(PATH)
     documents: Documents = house.daemon.memory.documents
     await documents.write(found, path, text, BY)
@@ -267,7 +267,7 @@ def common(one: str, two: str) -> int:
 async def test_a_turn_sends_the_same_beginning_as_the_turn_before(
     tmp_path: Path, autojump_clock: object, config: Config
 ) -> None:
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         await house.talk("hello")
         await write(house, "MEMORY.md", "likes tea")
         first, second = await told(house, "one"), await told(house, "two")
@@ -291,7 +291,7 @@ async def test_a_turn_sends_the_same_beginning_as_the_turn_before(
 async def test_a_changed_document_changes_the_prompt_from_there_on_only(
     tmp_path: Path, autojump_clock: object, config: Config, path: str, after: str
 ) -> None:
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         before = await told(house)
         await write(house, path.removeprefix("global/") if path.endswith("IDENTITY.md") else path, "Say moo.\n")
         now = await told(house)
@@ -304,7 +304,7 @@ async def test_a_changed_document_changes_the_prompt_from_there_on_only(
 async def test_a_document_of_the_agent_goes_before_that_of_its_user_and_of_all(
     tmp_path: Path, autojump_clock: object, config: Config
 ) -> None:
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         await house.talk("hello")
         for path, text in (("global/SOUL.md", "of all"), ("shared/SOUL.md", "of Ann"), ("agent/SOUL.md", "its own")):
             await write(house, path, text)
@@ -314,7 +314,7 @@ async def test_a_document_of_the_agent_goes_before_that_of_its_user_and_of_all(
 async def test_identity_that_nobody_approved_is_in_no_prompt(
     tmp_path: Path, autojump_clock: object, config: Config
 ) -> None:
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         await house.talk("hello")
         me = await house.daemon.directory.at(PATH)
         by = Attribution(origin=Origin.PERSON, author=PATH)
@@ -339,7 +339,7 @@ async def test_what_was_deleted_stays_deleted_until_it_is_written_again(
     tmp_path: Path, autojump_clock: object, config: Config, name: str
 ) -> None:
     tag = name.removesuffix(".md").lower()
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         assert f"<{tag}>" in await told(house), "the settings stand in for what never was"
         me = await house.daemon.directory.at(PATH)
         await write(house, name, "Say moo.")
@@ -356,7 +356,7 @@ async def test_an_agent_at_the_path_of_a_dead_one_has_documents_of_its_own(
     tmp_path: Path, autojump_clock: object, config: Config
 ) -> None:
     path = "/ann/agent/cook"
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         documents: Documents = house.daemon.memory.documents
         first = await house.agent(path)
         await documents.write(first, "SOUL.md", "You love salt.", BY)
@@ -371,7 +371,7 @@ async def test_an_agent_at_the_path_of_a_dead_one_has_documents_of_its_own(
 
 
 async def test_who_the_settings_make_is_approved(tmp_path: Path, autojump_clock: object, config: Config) -> None:
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         ann = await house.store.people.get("ann")
         assert ann is not None
         await introduce(house.store.documents, Persona("Tofu", "dry"), replace(ann, name="Anna"))
@@ -383,7 +383,7 @@ async def test_who_the_settings_make_is_approved(tmp_path: Path, autojump_clock:
 async def test_a_skill_in_front_of_another_is_listed_alone(
     tmp_path: Path, autojump_clock: object, config: Config
 ) -> None:
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         await house.talk("hello")
         for path in ("global/skills/mail.md", "shared/skills/mail.md", "skills/mail.md", "shared/skills/tea.md"):
             await write(house, path, f"# {path}\n")
@@ -394,7 +394,7 @@ async def test_a_skill_in_front_of_another_is_listed_alone(
 async def test_whom_the_owner_has_let_in_is_told_nothing_of_them(
     tmp_path: Path, autojump_clock: object, config: Config
 ) -> None:
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         await house.talk("hello")
         for path in ("USER.md", "shared/SOUL.md", "shared/STYLE.md", "shared/skills/x.md"):
             await write(house, path, "Ann keeps her key under the mat.")
@@ -415,7 +415,7 @@ async def test_the_log_of_today_is_that_of_yesterday_tomorrow(
     tmp_path: Path, autojump_clock: object, config: Config
 ) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, config=config, clock=clock) as house:
+    async with open_daemon(tmp_path, config=config, clock=clock) as house:
         await house.talk("hello")
         await write(house, "daily/2027-01-01.md", "moo")
         for days, shown in ((0, True), (1, True), (1, False)):
@@ -427,7 +427,7 @@ async def test_the_log_of_today_is_that_of_yesterday_tomorrow(
 async def test_a_new_session_has_a_new_mark_and_the_same_beginning(
     tmp_path: Path, autojump_clock: object, config: Config
 ) -> None:
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         await house.talk("hello")
         await write(house, "MEMORY.md", "likes tea")
         before = await told(house)
@@ -438,7 +438,7 @@ async def test_a_new_session_has_a_new_mark_and_the_same_beginning(
 
 
 async def test_reading_for_a_prompt_makes_no_documents(tmp_path: Path, autojump_clock: object, config: Config) -> None:
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         assert "<memory" not in await told(house)
         assert await house.store.documents.owners() == []
 
@@ -446,7 +446,7 @@ async def test_reading_for_a_prompt_makes_no_documents(tmp_path: Path, autojump_
 async def test_other_agents_are_listed_while_they_live_and_helpers_never(
     tmp_path: Path, autojump_clock: object, config: Config
 ) -> None:
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         assert "<other-agents" not in await told(house)
         scribe = await house.agent("/ann/agent/scribe", AgentConfig(description="writes"))
         listed = await told(house)
@@ -460,7 +460,7 @@ async def test_other_agents_are_listed_while_they_live_and_helpers_never(
 async def test_long_documents_leave_a_small_model_room_for_the_conversation(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=small()) as house:
+    async with open_daemon(tmp_path, config=small()) as house:
         await house.talk("hello")
         await write(house, "MEMORY.md", "- a fact of some length\n" * 3_000)
         assert await house.talk("still there?") == "echo: still there?"
@@ -471,7 +471,7 @@ async def test_the_personality_is_the_agents_own_or_the_installations(
     tmp_path: Path, autojump_clock: object, config: Config
 ) -> None:
     config = replace(config, agent=replace(config.agent, personality="professional"))
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         assert "<personality>\nprofessional: " in await told(house)
         me = await house.daemon.directory.at(PATH)
         await house.store.agents.configure(me.id, AgentConfig(personality="creative"))

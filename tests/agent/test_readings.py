@@ -12,7 +12,7 @@ from daycare.base.limits import SESSION_LOOKED_AT_MAX
 from daycare.base.messages import Message, Origin, Text, Told, ToolResult
 from daycare.features import open_store
 from daycare.store.records import Turn
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from tests.store.samples import EPOCH_MS, HandClock, begin, end, said
 
 TRUSTED = frozenset({"now"})
@@ -28,7 +28,7 @@ async def test_each_turn_is_looked_at_twice_however_long_the_conversation(
         return look(messages, trusted)
 
     monkeypatch.setattr(readings, "look", counted)
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         for number in range(40):
             await house.talk(f"{number}")
     assert sum(looked) == 2 * 39, "of each but the last, when the next one ends"
@@ -53,7 +53,7 @@ async def test_what_is_told_is_what_the_whole_history_tells_whatever_ends_in_wha
 
 
 async def test_what_was_forgotten_is_looked_at_again(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("my secret is Miso")
         agent = await house.agent("/ann/direct")
         known = house.daemon.provenance.readings

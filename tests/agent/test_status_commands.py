@@ -11,21 +11,21 @@ from daycare.base.connector import Health
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.pairing import code_hash
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.store.records import AgentConfig, Knock, User
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.store.records import AgentConfig, PairingRequest, User
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted
 from tests.agent.helpers import PATH, me
 
 REFUSED = BusyError("REQUEST_REFUSED", "the model refuses the request")
 
 
-async def ben(house: House) -> None:
+async def ben(house: TestDaemon) -> None:
     """Add somebody who is no operator."""
     await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
 
 
-async def give_up(house: House, model: Scripted, text: str, user: str = "ann") -> int:
+async def give_up(house: TestDaemon, model: Scripted, text: str, user: str = "ann") -> int:
     """Let a message become a dead letter; return the letter's number."""
     model.enqueue(*[REFUSED] * 5)
     receipt = await house.say(text, user=user)
@@ -35,12 +35,12 @@ async def give_up(house: House, model: Scripted, text: str, user: str = "ann") -
 
 
 async def test_every_core_command_is_reserved_and_nothing_else(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         assert set(house.daemon.commands._commands) == BUILT_IN - {"quit", "exit"}
 
 
 async def test_the_menu_is_short_and_in_the_order_of_use(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         listed = house.daemon.commands.listed()
         assert tuple(name for name, _ in listed) == MENU
         assert all(3 <= len(help_) <= 256 and "\n" not in help_ for _, help_ in listed)
@@ -59,12 +59,12 @@ async def test_the_menu_is_short_and_in_the_order_of_use(tmp_path: Path, autojum
 async def test_an_unknown_command_is_answered_with_the_nearest(
     tmp_path: Path, autojump_clock: object, typed: str, told: str
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         assert await house.talk(typed) == told
 
 
 async def test_start_greets_by_name_whatever_stands_behind_it(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         hello = await house.talk("/start")
         assert hello.startswith("Hello Ann, I am ") and "/help" in hello
         assert await house.talk("/start abc123") == hello
@@ -75,7 +75,7 @@ async def test_start_greets_by_name_whatever_stands_behind_it(tmp_path: Path, au
 
 async def test_new_and_reset_begin_a_conversation_and_cancel_stops(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         assert "new conversation" in await house.talk("/new")
         assert "new conversation" in await house.talk("/reset")
         assert (await me(house)).session == 3
@@ -92,8 +92,8 @@ async def test_new_and_reset_begin_a_conversation_and_cancel_stops(tmp_path: Pat
 
 
 async def test_status_shows_the_operator_everything(tmp_path: Path, autojump_clock: object) -> None:
-    model, pigeon = Scripted(), Pigeon()
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin()]) as house:
+    model, pigeon = Scripted(), FakeConnector()
+    async with open_daemon(tmp_path, model, plugins=[pigeon.plugin()]) as house:
         await ben(house)
         await house.talk("hello", user="ben")
         await trio.sleep(3_700)
@@ -116,8 +116,8 @@ async def test_status_shows_the_operator_everything(tmp_path: Path, autojump_clo
 
 
 async def test_status_shows_others_only_what_concerns_them(tmp_path: Path, autojump_clock: object) -> None:
-    model, pigeon = Scripted(), Pigeon()
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin()]) as house:
+    model, pigeon = Scripted(), FakeConnector()
+    async with open_daemon(tmp_path, model, plugins=[pigeon.plugin()]) as house:
         await ben(house)
         await give_up(house, model, "my secret")
         status = await house.talk("/status", user="ben")
@@ -128,7 +128,7 @@ async def test_status_shows_others_only_what_concerns_them(tmp_path: Path, autoj
 
 async def test_status_names_a_provider_that_is_away_to_operators(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await ben(house)
         await house.talk("hello", user="ben")
         model.enqueue(*[UnavailableError("PROVIDER_DOWN", "the lights are off there")] * 30)
@@ -143,7 +143,7 @@ async def test_status_names_a_provider_that_is_away_to_operators(tmp_path: Path,
 async def test_status_counts_what_waits_without_the_command_itself(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(*[UnavailableError("PROVIDER_DOWN", "the lights are off there")] * 30)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.say("first")
         await house.say("second")
         await trio.sleep(20)
@@ -154,7 +154,7 @@ async def test_status_counts_what_waits_without_the_command_itself(tmp_path: Pat
 
 
 async def test_trace_tells_what_became_of_the_last_message(tmp_path: Path) -> None:
-    async with open_house(tmp_path, location="file.db") as house:
+    async with open_daemon(tmp_path, location="file.db") as house:
         first = await house.say("hello")
         await house.hear(first)
         await house.talk("/whoami")
@@ -166,7 +166,7 @@ async def test_trace_tells_what_became_of_the_last_message(tmp_path: Path) -> No
 
 
 async def test_trace_knows_nothing_of_others(tmp_path: Path) -> None:
-    async with open_house(tmp_path, location="file.db") as house:
+    async with open_daemon(tmp_path, location="file.db") as house:
         await ben(house)
         theirs = await house.say("a secret", user="ben")
         await house.hear(theirs)
@@ -180,7 +180,7 @@ async def test_trace_knows_nothing_of_others(tmp_path: Path) -> None:
 
 
 async def test_agents_are_listed_with_state_and_description(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await ben(house)
         await house.talk("hello", user="ben")
         await house.agent("/ann/agent/xavier", AgentConfig(description="waters the plants"))
@@ -198,7 +198,7 @@ def two_models() -> Config:
 
 
 async def test_model_is_shown_to_all_and_chosen_by_operators(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=two_models()) as house:
+    async with open_daemon(tmp_path, config=two_models()) as house:
         await ben(house)
         assert await house.talk("/model", user="ben") == "scripted/model answers here. If it does not: other/model."
         assert await house.talk("/model other/model", user="ben") == "Only Ann may choose the model."
@@ -223,14 +223,14 @@ async def test_model_is_shown_to_all_and_chosen_by_operators(tmp_path: Path, aut
 async def test_a_model_that_nobody_has_is_not_chosen(
     tmp_path: Path, autojump_clock: object, wish: str, why: str
 ) -> None:
-    async with open_house(tmp_path, config=two_models()) as house:
+    async with open_daemon(tmp_path, config=two_models()) as house:
         await house.talk("/model other/model")
         assert why in await house.talk(f"/model {wish}")
         assert (await me(house)).config.model == "other/model"
 
 
 async def test_the_other_settings_of_an_agent_stay(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=two_models()) as house:
+    async with open_daemon(tmp_path, config=two_models()) as house:
         agent = await house.agent("/ann/agent/xavier", AgentConfig(name="Xavier", tools=()))
         await house.talk("/model other/model", path=agent.path)
         config = (await house.daemon.directory.at(agent.path)).config
@@ -239,7 +239,7 @@ async def test_the_other_settings_of_an_agent_stay(tmp_path: Path, autojump_cloc
 
 async def test_retry_takes_a_given_up_message_up_once(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         no = await give_up(house, model, "water the plants")
         assert await house.talk(f"/retry {no}") == "I try it again."
         await trio.sleep(5)
@@ -249,7 +249,7 @@ async def test_retry_takes_a_given_up_message_up_once(tmp_path: Path, autojump_c
 
 async def test_retry_is_for_messages_to_this_agent_only(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await ben(house)
         no = await give_up(house, model, "a secret", user="ben")
         assert await house.talk(f"/retry {no}") == f"I have given up no message with the number {no} here."
@@ -260,11 +260,13 @@ async def test_retry_is_for_messages_to_this_agent_only(tmp_path: Path, autojump
         assert "/retry" not in await house.talk("/help")
 
 
-def knock(key: str, name: str, code: str, **more: Any) -> Knock:
-    return Knock(key=key, connector=key.partition(":")[0], kind="person", name=name, code_hash=code_hash(code), **more)
+def knock(key: str, name: str, code: str, **more: Any) -> PairingRequest:
+    return PairingRequest(
+        key=key, connector=key.partition(":")[0], kind="person", name=name, code_hash=code_hash(code), **more
+    )
 
 
 async def test_status_tells_how_long_it_runs(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await trio.sleep(2 * 3_600 + 60)
         assert "up 2 h 1 min" in (await house.talk("/status")).splitlines()[0]

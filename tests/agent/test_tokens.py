@@ -3,7 +3,7 @@
 import pytest
 
 from daycare.agent import tokens
-from daycare.agent.tokens import Lessons, budget_of
+from daycare.agent.tokens import TokenRatios, budget_of
 from daycare.base.limits import CONTEXT_KNOWN_MAX, CONTEXT_MAX_TOKENS, CONTEXT_REFUSED_S
 from daycare.base.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from daycare.inference.catalog import ModelFacts
@@ -37,37 +37,37 @@ def test_everything_in_a_message_counts() -> None:
 
 
 def test_the_provider_s_count_corrects_the_estimate_of_that_agent_and_model_alone() -> None:
-    lessons = Lessons()
-    lessons.counted("ann", "p/m", 10_000, 13_000)
-    assert lessons.of("ann", "p/m").ratio == 1.3
-    assert lessons.of("bob", "p/m").ratio == lessons.of("ann", "p/n").ratio == 1.0
-    lessons.counted("ann", "p/m", 20_000, 22_000)
-    assert lessons.of("ann", "p/m").ratio == 1.1, "the newest counts"
+    token_ratios = TokenRatios()
+    token_ratios.counted("ann", "p/m", 10_000, 13_000)
+    assert token_ratios.of("ann", "p/m").ratio == 1.3
+    assert token_ratios.of("bob", "p/m").ratio == token_ratios.of("ann", "p/n").ratio == 1.0
+    token_ratios.counted("ann", "p/m", 20_000, 22_000)
+    assert token_ratios.of("ann", "p/m").ratio == 1.1, "the newest counts"
 
 
 @pytest.mark.parametrize(("estimated", "counted"), [(10_000, 0), (10_000, 10), (10_000, 90_000), (100, 130)])
 def test_counts_that_say_nothing_are_not_learned_from(estimated: int, counted: int) -> None:
-    lessons = Lessons()
-    lessons.counted("ann", "p/m", estimated, counted)
-    assert lessons.of("ann", "p/m").ratio == 1.0
+    token_ratios = TokenRatios()
+    token_ratios.counted("ann", "p/m", estimated, counted)
+    assert token_ratios.of("ann", "p/m").ratio == 1.0
 
 
 def test_what_is_learned_is_bounded() -> None:
-    lessons = Lessons()
-    lessons.counted("first", "p/m", 10_000, 13_000)
+    token_ratios = TokenRatios()
+    token_ratios.counted("first", "p/m", 10_000, 13_000)
     for number in range(CONTEXT_KNOWN_MAX):
-        lessons.of(str(number), "p/m")
-    assert lessons.of("first", "p/m").ratio == 1.0
+        token_ratios.of(str(number), "p/m")
+    assert token_ratios.of("first", "p/m").ratio == 1.0
 
 
 def test_a_refused_prompt_lowers_what_is_tried_for_a_while() -> None:
-    lessons = Lessons()
-    first = lessons.refused("ann", "p/m", 10_000, now_ms=0)
-    second = lessons.refused("ann", "p/m", 10_000, now_ms=1)
+    token_ratios = TokenRatios()
+    first = token_ratios.refused("ann", "p/m", 10_000, now_ms=0)
+    second = token_ratios.refused("ann", "p/m", 10_000, now_ms=1)
     assert second < first < 10_000
-    assert budget_of(ModelFacts(), lessons.of("ann", "p/m").total_at(2)).total == second
-    assert lessons.of("ann", "p/m").total_at(int(CONTEXT_REFUSED_S * 1000) + 1) is None
-    assert lessons.refused("ann", "p/m", 10_000, now_ms=10**9) == first
+    assert budget_of(ModelFacts(), token_ratios.of("ann", "p/m").total_at(2)).total == second
+    assert token_ratios.of("ann", "p/m").total_at(int(CONTEXT_REFUSED_S * 1000) + 1) is None
+    assert token_ratios.refused("ann", "p/m", 10_000, now_ms=10**9) == first
 
 
 @pytest.mark.parametrize("context", [1_000, 4_096, 32_768, 200_000, 1_000_000])

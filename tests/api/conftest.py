@@ -15,11 +15,11 @@ import trio.testing
 
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
-from daycare.actors.needs import Work
-from daycare.actors.permits import Permits
+from daycare.actors.permission_checks import PermissionChecks
+from daycare.actors.ports import LanePorts
 from daycare.actors.router import Posted, Router
 from daycare.actors.supervisor import Supervisor
-from daycare.agent.attachments import Files
+from daycare.agent.attachments import AttachedFiles
 from daycare.agent.behaviours import Behaviours
 from daycare.agent.budgets import Budgets
 from daycare.agent.deliveries import Deliveries
@@ -32,33 +32,33 @@ from daycare.base.events import AgentDied, TurnFinished
 from daycare.base.health import Finding
 from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Text
-from daycare.base.path import Fetch
+from daycare.base.path import FetchPolicy
 from daycare.base.path import Path as Address
 from daycare.feature import Core
 from daycare.features import open_store
 from daycare.features.approvals import Approving
-from daycare.features.approvals.desk import Desk
-from daycare.features.approvals.outcomes import Outcomes
+from daycare.features.approvals.approval_messages import ApprovalMessages
+from daycare.features.approvals.service import ApprovalsService
 from daycare.features.backups import BackingUp
 from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
 from daycare.features.cron import Cron
 from daycare.features.exports import Exporting
-from daycare.features.exports.engine import Exports
+from daycare.features.exports.engine import ExportEngine
 from daycare.features.health import Watching
-from daycare.features.health.service import Health
+from daycare.features.health.service import HealthService
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.service import MemoryFeature
 from daycare.features.models import Models
-from daycare.features.pairing import Pairing
-from daycare.features.people import Household
+from daycare.features.pairing import PairingFeature
+from daycare.features.people import PeopleFeature
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.inference.pool import Pool
-from daycare.inference.sources import Source
+from daycare.inference.sources import ProviderSource
 from daycare.observe.bus import Bus, Gap
 from daycare.observe.keeper import Keeper
-from daycare.ops.measuring import Gauges
+from daycare.ops.metrics import DaemonMetrics
 from daycare.ops.observing import Observation
 from daycare.ops.run import Run
 from daycare.ops.steering import Steering
@@ -159,7 +159,7 @@ class Api:
     client: httpx.AsyncClient
     socket: Path
     services: Services
-    desk: Desk
+    service: ApprovalsService
     memory: MemoryFeature
     vault: Vault
     store: Store
@@ -257,7 +257,7 @@ async def open_api(
         directory = Directory(store, CONNECTORS)
         router = Router(store, directory, bus, clock)
         echo = Echo(store, bus)
-        supervisor = Supervisor(store, directory, Work(echo, echo, echo), bus, clock, Keeper(bus, clock), live)
+        supervisor = Supervisor(store, directory, LanePorts(echo, echo, echo), bus, clock, Keeper(bus, clock), live)
 
         def committed(commit: Commit) -> None:
             directory.forget(commit.agents)
@@ -293,7 +293,7 @@ async def open_api(
             )
 
         async def accept_all(inbound: Inbound) -> list[Posted]:
-            return await router.post_to_user_agents(Fetch.ALL_OF_USER, (await envelope_of(inbound))[0])
+            return await router.post_to_user_agents(FetchPolicy.ALL_OF_USER, (await envelope_of(inbound))[0])
 
         async def status() -> Mapping[str, Any]:
             return {"version": "test", "user": "ann", "memory": {"embedder": "none"}}
@@ -323,19 +323,19 @@ async def open_api(
         stops: list[tuple[bool, str]] = []
         run = Run(Home(folder), mode, "ann", clock)
         run.stop.ask = lambda restart, reason: stops.append((restart, reason))  # type: ignore[method-assign]
-        desk = Desk(store, bus, clock, "ann", nobody, tell)
-        outcomes = Outcomes(store, desk, bus, clock, {}, target)
-        health = Health(store, directory, router, well, quiet_operator)
-        pool = pool or Pool({"offline": Source("offline", OfflineProvider())}, {"default": "offline/rules"})
-        permits = Permits(directory, live, bus, clock)
+        service = ApprovalsService(store, bus, clock, "ann", nobody, tell)
+        outcomes = ApprovalMessages(store, service, bus, clock, {}, target)
+        health = HealthService(store, directory, router, well, quiet_operator)
+        pool = pool or Pool({"offline": ProviderSource("offline", OfflineProvider())}, {"default": "offline/rules"})
+        permissions = PermissionChecks(directory, live, bus, clock)
         memory = MemoryFeature(
             store=store,
             documents=Documents(store, directory.all_of, lambda agent: ()),
             directory=directory,
             router=router,
             pool=pool,
-            approvals=desk,
-            permits=permits,
+            approvals=service,
+            permissions=permissions,
             provenance=reach,
             live=live,
             bus=bus,
@@ -346,9 +346,9 @@ async def open_api(
         )
         vault = open_vault(folder / "daycare.key")
         budgets = Budgets(store, tell, bus, clock, live, "ann")
-        core = Core(store, directory, router, bus, clock, live, permits.check, "ann")
+        core = Core(store, directory, router, bus, clock, live, permissions.check, "ann")
         signals = Signals(core, budgets, memory.documents)
-        gauges = Gauges(Home(folder), store, supervisor, pool, bus, clock, {}, ())
+        metrics = DaemonMetrics(Home(folder), store, supervisor, pool, bus, clock, {}, ())
         services = Services(
             store=store,
             directory=directory,
@@ -366,19 +366,19 @@ async def open_api(
                 memory,
                 Tasks(core, Deliveries(directory, reach, {})),
                 signals,
-                Approving(store, directory, desk, outcomes, live, clock, "ann"),
+                Approving(store, directory, service, outcomes, live, clock, "ann"),
                 Budgeting(store, directory, budgets, clock, "ann"),
-                Pairing(store, directory, clock, "ann"),
+                PairingFeature(store, directory, clock, "ann"),
                 Models(pool, "ann"),
-                Household(store, vault, permits, "ann"),
+                PeopleFeature(store, vault, permissions, "ann"),
                 BackingUp(Backups(Home(folder), live, store, clock)),
-                Exporting(Exports(store, directory, lambda config: None, clock, folder, "direct:ann", live)),
+                Exporting(ExportEngine(store, directory, lambda config: None, clock, folder, "direct:ann", live)),
                 Watching(store, router, accept, health, "ann"),
-                Observation(live, bus, gauges, store.commits, "api"),
+                Observation(live, bus, metrics, store.commits, "api"),
                 Steering(store, bus, run, status, reload),
             ],
             heartbeats=signals.heartbeats,
-            files=Files(store, {}),
+            files=AttachedFiles(store, {}),
         )
         shutdown, ended = trio.Event(), trio.Event()
 
@@ -399,7 +399,7 @@ async def open_api(
         transport = httpx.AsyncHTTPTransport(uds=str(socket), verify=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://daycare", timeout=15) as client:
             with trio.fail_after(20):
-                parts = services, desk, memory, vault, store, bus, echo
+                parts = services, service, memory, vault, store, bus, echo
                 yield Api(client, socket, *parts, nursery, shutdown, ended, stops)
         shutdown.set()
         with trio.fail_after(5):

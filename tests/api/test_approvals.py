@@ -6,9 +6,9 @@ import pytest
 
 from daycare.base.limits import DOCUMENT_MAX_BYTES
 from daycare.base.messages import Origin
-from daycare.features.approvals.desk import Ask
+from daycare.features.approvals.service import ApprovalAsk
 from daycare.store.records import Agent, User
-from daycare.store.records_approvals import DocumentAction, Finding
+from daycare.store.records_approvals import ApprovalFinding, DocumentAction
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from tests.api.conftest import ANN, Api, Json
 
@@ -23,7 +23,7 @@ async def propose(api: Api, text: str = "- likes tea\n", step: int = 0, name: st
     place = Place(Layer.AGENT, me.id, name)
     action = DocumentAction(verb=more.pop("verb", "write"), place=place, text=text)
     fields: dict[str, Any] = {"kind": "memory", "action": action, "turn": 1, "step": step, "reason": "so"}
-    return (await api.desk.request(me, Ask(**(fields | more)))).no
+    return (await api.service.request(me, ApprovalAsk(**(fields | more)))).no
 
 
 async def show(api: Api, no: int) -> Json:
@@ -168,7 +168,7 @@ async def test_several_of_a_kind_are_approved_each_by_itself(api: Api) -> None:
     states = [each["approved"]["state"] if each["approved"] else each["error"]["code"] for each in done["results"]]
     assert states == ["approved", "APPROVAL_DECIDED", "approved"]
     identity = await propose(api, step=5, kind="identity", name="SOUL.md")
-    api.desk.scan = _suspicious
+    api.service.scan = _suspicious
     flagged = await propose(api, step=6, name="knowledge/x.md")
     good = await propose(api, step=7, kind="identity", name="STYLE.md")
     for pair in ((identity, numbers[0]), (flagged,), (good, identity, flagged)):
@@ -195,5 +195,5 @@ async def test_a_grant_approves_at_once_and_is_listed(api: Api) -> None:
     await api.refused(403, "APPROVAL_OTHERS", "POST", "/v1/approvals/auto", {"path": ANN, "hours": 1, "user": "ben"})
 
 
-async def _suspicious(text: str) -> list[Finding]:
-    return [Finding(severity="danger", meaning="a test", excerpt=text.strip())]
+async def _suspicious(text: str) -> list[ApprovalFinding]:
+    return [ApprovalFinding(severity="danger", meaning="a test", excerpt=text.strip())]

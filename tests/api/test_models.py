@@ -4,7 +4,7 @@ from pathlib import Path
 
 from daycare.inference.openai import OpenAIProvider
 from daycare.inference.pool import Pool
-from daycare.inference.sources import Source
+from daycare.inference.sources import ProviderSource
 from daycare.plugin import ProviderConfig
 from daycare.testing.openai_server import FakeOpenAI
 from daycare_plugins.offline.plugin import OfflineProvider
@@ -35,8 +35,10 @@ async def test_a_key_that_is_stored_changed_and_removed_counts_at_the_next_call(
 
         provider = OpenAIProvider(ProviderConfig(name="fake", kind="openai", base_url=server.base_url, secret=secret))
         provider.needs_key = True
-        fake = Source("fake", provider, key="fake", has_key=lambda: stored[0].store.secrets.get("fake") is not None)
-        sources = {"offline": Source("offline", OfflineProvider()), "fake": fake}
+        fake = ProviderSource(
+            "fake", provider, key="fake", has_key=lambda: stored[0].store.secrets.get("fake") is not None
+        )
+        sources = {"offline": ProviderSource("offline", OfflineProvider()), "fake": fake}
         async with open_api(tmp_path, pool=Pool(sources, {"default": "fake/fake-small"})) as api:
             stored.append(api)
             for value, code in ((None, "PROVIDER_NOT_CONFIGURED"), ("wrong-horse", "KEY_REFUSED"), (KEY, "")):

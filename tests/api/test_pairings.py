@@ -6,7 +6,7 @@ import pytest
 
 from daycare.base.limits import PAIR_TRIES_MAX
 from daycare.base.pairing import code_hash, new_code
-from daycare.store.records import Knock, User
+from daycare.store.records import PairingRequest, User
 from tests.api.conftest import Api
 
 CODE = "7K1M-20DA"
@@ -17,7 +17,7 @@ async def knock(
 ) -> bool:
     """Let a stranger write; True if they are shown the code."""
     (taken,) = await api.store.intake.take(
-        "telegram", [Knock(key=key, connector="telegram", kind=kind, name=name, code_hash=code_hash(code))]
+        "telegram", [PairingRequest(key=key, connector="telegram", kind=kind, name=name, code_hash=code_hash(code))]
     )
     return taken.show_code
 

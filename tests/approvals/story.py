@@ -8,18 +8,18 @@ import msgspec
 import trio
 
 from daycare.base.messages import Origin
-from daycare.features.approvals.desk import Ask, Desk, Person
+from daycare.features.approvals.service import ApprovalAsk, ApprovalsService, Approver
 from daycare.plugin import Inbound, Outcome, Plugin, StructTool, ToolContext
 from daycare.store.records import Agent
-from daycare.store.records_approvals import Approval, DocumentAction, Finding
+from daycare.store.records_approvals import Approval, ApprovalFinding, DocumentAction
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import TestDaemon
+from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted
 
 MEMORY = "MEMORY.md"
-ANN = Person("ann", "pigeon:ann")
+ANN = Approver("ann", "pigeon:ann")
 
 
 @dataclass
@@ -27,8 +27,8 @@ class Scene:
     """A house with a pigeon, and Ann's agent there."""
 
     calendar: VirtualClock
-    house: House
-    pigeon: Pigeon
+    house: TestDaemon
+    pigeon: FakeConnector
     model: Scripted
     agent: Agent
 
@@ -53,10 +53,10 @@ class Propose(msgspec.Struct, forbid_unknown_fields=True):
 class Proposing:
     """The tool, for whichever house is open now."""
 
-    house: House | None = None
+    house: TestDaemon | None = None
     ready: trio.Event = field(default_factory=trio.Event)
 
-    def enter(self, house: House) -> None:
+    def enter(self, house: TestDaemon) -> None:
         """From now on this is the house."""
         self.house = house
         self.ready.set()
@@ -71,7 +71,7 @@ class Proposing:
         assert self.house is not None
         agent = await self.house.daemon.directory.at(context.path)
         action = DocumentAction(verb=wish.verb, place=memory_of(agent), text=wish.text, head="# Memory\n")
-        ask = Ask(
+        ask = ApprovalAsk(
             kind="memory",
             action=action,
             turn=context.turn,
@@ -93,7 +93,7 @@ def memory_of(agent: Agent) -> Place:
     return Place(Layer.AGENT, agent.id, MEMORY)
 
 
-async def ann(house: House, path: str = "/ann/pigeon") -> Agent:
+async def ann(house: TestDaemon, path: str = "/ann/pigeon") -> Agent:
     """Let Ann be reached by pigeon; return her agent there."""
     user = await house.store.people.get("ann")
     assert user is not None
@@ -102,32 +102,32 @@ async def ann(house: House, path: str = "/ann/pigeon") -> Agent:
     return await house.agent(path)
 
 
-def asking(agent: Agent, text: str, step: int = 0, **more: Any) -> Ask:
+def asking(agent: Agent, text: str, step: int = 0, **more: Any) -> ApprovalAsk:
     """Return a wish to remember something."""
     verb = more.pop("verb", "append")
     place = more.pop("place", memory_of(agent))
     fields: dict[str, Any] = {"kind": "memory", "turn": 9_000, "step": step, "reason": "you said so"}
-    return Ask(action=DocumentAction(verb=verb, place=place, text=text), **(fields | more))
+    return ApprovalAsk(action=DocumentAction(verb=verb, place=place, text=text), **(fields | more))
 
 
-async def remembered(house: House, agent: Agent) -> str | None:
+async def remembered(house: TestDaemon, agent: Agent) -> str | None:
     """Return what an agent's memory says."""
     found = await house.store.documents.get(memory_of(agent))
     return found.text if found else None
 
 
-async def overwrite(house: House, place: Place, text: str | None, base: str | None = None) -> None:
+async def overwrite(house: TestDaemon, place: Place, text: str | None, base: str | None = None) -> None:
     """Change a document behind everybody's back."""
     by = Attribution(origin=Origin.PERSON, author="direct:ann")
     await house.store.documents.write(NewVersion(place=place, user="ann", by=by, text=text, base_hash=base))
 
 
-async def settle(house: House, for_s: float = 30.0) -> None:
+async def settle(house: TestDaemon, for_s: float = 30.0) -> None:
     """Let everything come to rest."""
     await trio.sleep(for_s)
 
 
-async def say(house: House, key: str, text: str, **more: Any) -> str:
+async def say(house: TestDaemon, key: str, text: str, **more: Any) -> str:
     """Let Ann say or press something over the pigeon; return what she is answered."""
     fields: dict[str, Any] = {"connector": "pigeon", "sender": "pigeon:ann"}
     [outcome] = await receive(house, Inbound(key=key, text=text, **(fields | more)))
@@ -136,12 +136,12 @@ async def say(house: House, key: str, text: str, **more: Any) -> str:
     return await house.hear(receipt)
 
 
-async def receive(house: House, *items: Inbound) -> Sequence[Outcome]:
+async def receive(house: TestDaemon, *items: Inbound) -> Sequence[Outcome]:
     """Take in what came over the pigeon."""
     return await house.daemon.host.receive("pigeon", items, "")
 
 
-def button(pigeon: Pigeon, label: str, number: int = -1) -> str:
+def button(pigeon: FakeConnector, label: str, number: int = -1) -> str:
     """Return what a button below the last message that has it says."""
     found = [choice.says for flight in pigeon.arrived for choice in flight.choices if choice.label == label]
     return found[number]
@@ -149,22 +149,22 @@ def button(pigeon: Pigeon, label: str, number: int = -1) -> str:
 
 async def propose(scene: Scene, text: str = "- has a dog\n", step: int = 0, **more: Any) -> int:
     """Let the agent propose something and the pigeon arrive; return the request's number."""
-    it = await desk_of(scene.house).request(scene.agent, asking(scene.agent, text, step, **more))
+    it = await service_of(scene.house).request(scene.agent, asking(scene.agent, text, step, **more))
     await settle(scene.house)
     return it.no
 
 
-async def suspicious(text: str) -> list[Finding]:
+async def suspicious(text: str) -> list[ApprovalFinding]:
     """A scanner that finds addresses."""
-    return [Finding(severity="danger", meaning="a mail address", excerpt=text.strip())] if "@" in text else []
+    return [ApprovalFinding(severity="danger", meaning="a mail address", excerpt=text.strip())] if "@" in text else []
 
 
-def desk_of(house: House) -> Desk:
-    """Return the desk."""
+def service_of(house: TestDaemon) -> ApprovalsService:
+    """Return the approvals service."""
     return house.daemon.approvals
 
 
-async def only(house: House) -> Approval:
+async def only(house: TestDaemon) -> Approval:
     """Return the one request that there is."""
     [it] = await house.store.approvals.find()
     return it

@@ -8,11 +8,11 @@ from tests.approvals.story import (
     ANN,
     Scene,
     button,
-    desk_of,
     memory_of,
     overwrite,
     propose,
     say,
+    service_of,
     settle,
     suspicious,
 )
@@ -20,13 +20,13 @@ from tests.approvals.story import (
 
 async def approve(scene: Scene, *requests: Approval) -> list[str]:
     """Approve these together; return what became of each."""
-    done = await desk_of(scene.house).approve_each([(it.no, it.seen) for it in requests], ANN)
+    done = await service_of(scene.house).approve_each([(it.no, it.seen) for it in requests], ANN)
     return [str(it.state) if error is None else error.code for it, error in done]
 
 
 async def proposed(scene: Scene, *texts: str, verb: str = "append") -> list[Approval]:
     numbers = [await propose(scene, text, step, verb=verb) for step, text in enumerate(texts)]
-    return [await desk_of(scene.house).get(no) for no in numbers]
+    return [await service_of(scene.house).get(no) for no in numbers]
 
 
 async def test_several_additions_to_one_document_are_all_made(autojump_clock: object, scene: Scene) -> None:
@@ -55,16 +55,16 @@ async def test_one_text_in_the_place_of_another_needs_a_look_between(autojump_cl
 
 async def test_an_addition_that_was_edited_meanwhile_is_not_what_was_seen(autojump_clock: object, scene: Scene) -> None:
     first, second = await proposed(scene, "- one\n", "- two\n")
-    await desk_of(scene.house).decide(second.no, "edit", ANN, second.seen, text="- three\n")
+    await service_of(scene.house).decide(second.no, "edit", ANN, second.seen, text="- three\n")
     assert await approve(scene, first, second) == ["approved", "APPROVAL_CHANGED"]
     assert await scene.memory() == "- one\n"
 
 
 async def test_flagged_ones_and_mixed_kinds_are_refused(autojump_clock: object, scene: Scene) -> None:
     [first] = await proposed(scene, "- one\n")
-    other = await desk_of(scene.house).get(await propose(scene, "- x\n", 1, kind="identity"))
+    other = await service_of(scene.house).get(await propose(scene, "- x\n", 1, kind="identity"))
     scene.house.daemon.approvals.scan = suspicious
-    flagged = await desk_of(scene.house).get(await propose(scene, "- a@b.org\n", 2))
+    flagged = await service_of(scene.house).get(await propose(scene, "- a@b.org\n", 2))
     for pair in ((first, other), (first, flagged), (flagged,)):
         with pytest.raises(InvalidError, match="one by one"):
             await approve(scene, *pair)
@@ -75,6 +75,6 @@ async def test_what_did_not_arrive_is_no_part_of_a_batch(autojump_clock: object,
     await proposed(scene, "- one\n", "- two\n")
     scene.pigeon.enqueue(1_000.0)
     await propose(scene, "- nobody has seen this\n", 3)
-    assert [it.no for it in await desk_of(scene.house).batch("memory", ANN, "ann")] == [1, 2]
-    await desk_of(scene.house).decide(2, "edit", ANN, "", text="- edited in a terminal\n")
-    assert [it.no for it in await desk_of(scene.house).batch("memory", ANN, "ann")] == [1]
+    assert [it.no for it in await service_of(scene.house).batch("memory", ANN, "ann")] == [1, 2]
+    await service_of(scene.house).decide(2, "edit", ANN, "", text="- edited in a terminal\n")
+    assert [it.no for it in await service_of(scene.house).batch("memory", ANN, "ann")] == [1]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daycare.base.consent import CHANGES, ApprovalsSection, Consent, Rule, chosen
+from daycare.base.consent import CHANGES, ApprovalRule, ApprovalsSection, Consent, chosen
 from daycare.base.limits import GRANT_MAX_S
 from daycare.base.messages import Origin
 from daycare.store.records import User
@@ -87,8 +87,8 @@ async def test_nobody_chooses_for_a_group_or_for_others(autojump_clock: object, 
 @pytest.mark.parametrize("policy", [None, *Consent])
 def test_a_rule_stays_where_it_is_stricter(policy: Consent | None) -> None:
     rules = {
-        "strict": Rule(policy=Consent.ALWAYS, documents="knowledge"),
-        "lax": Rule(policy=Consent.AUTO, documents="skills", tools=(*CHANGES, "memory_append_daily")),
+        "strict": ApprovalRule(policy=Consent.ALWAYS, documents="knowledge"),
+        "lax": ApprovalRule(policy=Consent.AUTO, documents="skills", tools=(*CHANGES, "memory_append_daily")),
     }
     section = ApprovalsSection(memory_write=Consent.SESSION, rules=rules)
     found = chosen(section, policy)

@@ -12,8 +12,8 @@ from daycare.plugin import Completion, Inbound, InferRequest
 from daycare.store.records_approvals import ApprovalState
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import TestDaemon
+from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted, bare, call, say
 from tests.approvals.story import Proposing, ann, memory_of, overwrite
 from tests.chance import commits
@@ -50,7 +50,7 @@ class Drama:
     folder: Path
     acts: tuple[str, ...]
     clock: VirtualClock = field(default_factory=VirtualClock)
-    pigeon: Pigeon = field(default_factory=Pigeon)
+    pigeon: FakeConnector = field(default_factory=FakeConnector)
     model: Scripted = field(default_factory=lambda: Scripted(brain))
     proposing: Proposing = field(default_factory=Proposing)
     done: set[str] = field(default_factory=set)
@@ -61,14 +61,14 @@ class Drama:
         """Let one house work until it crashes or all is done."""
         plugins = [self.pigeon.plugin(), self.proposing.plugin()]
 
-        async def story(house: House) -> None:
+        async def story(house: TestDaemon) -> None:
             await self._story(house, doom)
 
         struck = await live(self.folder, self.model, doom, story, plugins=plugins, clock=self.clock)
         self.proposing.leave()
         return struck
 
-    async def _story(self, house: House, doom: Doom) -> None:
+    async def _story(self, house: TestDaemon, doom: Doom) -> None:
         self.proposing.enter(house)
         agent = await ann(house)
         await self._deliver(house, "update:1", ASKED)
@@ -83,7 +83,7 @@ class Drama:
             await self._insist(house, act)
         await trio.sleep(QUIET_S)
 
-    async def _insist(self, house: House, act: str) -> None:
+    async def _insist(self, house: TestDaemon, act: str) -> None:
         """Do what a person does who sees that a button has had no effect yet: press the one that is shown now."""
         for _ in range(PRESSES_MAX):
             it = await house.store.approvals.get(1)
@@ -106,7 +106,7 @@ class Drama:
     def _button(self, label: str) -> str:
         return [choice.says for flight in self.pigeon.arrived for choice in flight.choices if choice.label == label][-1]
 
-    async def _deliver(self, house: House, key: str, text: str, replies_to: str = "") -> None:
+    async def _deliver(self, house: TestDaemon, key: str, text: str, replies_to: str = "") -> None:
         """The platform repeats what was not acknowledged."""
         if key in self.acknowledged:
             return

@@ -13,10 +13,10 @@ from daycare.base.messages import Origin
 from daycare.features.approvals.views import compact
 from daycare.plugin import Inbound
 from daycare.store.records import User
-from daycare.store.records_approvals import ApprovalState, Finding
+from daycare.store.records_approvals import ApprovalFinding, ApprovalState
 from daycare.store.records_documents import Layer, Place
-from daycare.testing.house import open_house
-from daycare.testing.pigeon import texts
+from daycare.testing.daemon import open_daemon
+from daycare.testing.fake_connector import texts
 from daycare.testing.scripted import Scripted, call
 from daycare.testing.scripted import say as says
 from tests.approvals.story import (
@@ -25,7 +25,6 @@ from tests.approvals.story import (
     ann,
     asking,
     button,
-    desk_of,
     memory_of,
     only,
     overwrite,
@@ -33,6 +32,7 @@ from tests.approvals.story import (
     receive,
     remembered,
     say,
+    service_of,
     settle,
     suspicious,
 )
@@ -106,7 +106,7 @@ async def test_another_ones_button_is_answered_and_decides_nothing(autojump_cloc
     await house.store.people.add(User(id="club", name="Club", kind="group", keys=("pigeon:-42",)))
     await house.store.people.add(User(id="ben", name="Ben", keys=("pigeon:ben",)))
     club = await house.agent("/club/pigeon")
-    await desk_of(house).request(club, asking(club, "- meets on Mondays\n"))
+    await service_of(house).request(club, asking(club, "- meets on Mondays\n"))
     await settle(house)
     assert scene.pigeon.arrived[-1].target == "ann", "the operator is asked where nobody reads along"
     approve = button(scene.pigeon, "Approve")
@@ -128,7 +128,7 @@ async def test_a_group_does_not_read_its_operators_own_requests(autojump_clock: 
     for number, text in enumerate(("/approvals", "/approve", "/approve 1", "/edit 1")):
         said = await say(house, f"g{number}", text, chat="pigeon:-42", origin=Origin.GROUP)
         assert "secret" not in said and ("nothing for this chat" in said or "Nothing waits" in said)
-    await desk_of(house).decide(1, "edit", ANN, "", text="- has another secret\n")
+    await service_of(house).decide(1, "edit", ANN, "", text="- has another secret\n")
     said = await say(house, "g9", button(scene.pigeon, "Approve"), chat="pigeon:-42", origin=Origin.GROUP)
     assert "secret" not in said and "not what it says now" in said
 
@@ -321,7 +321,7 @@ async def test_unflagged_ones_of_a_kind_are_approved_together(autojump_clock: ob
     together = button(scene.pigeon, "Approve 3 of memory")
     said = await say(scene.house, "5", together)
     assert said.count("Approved") == 3
-    assert [it.no for it in await desk_of(scene.house).open("ann")] == [4], "the flagged one is looked at by itself"
+    assert [it.no for it in await service_of(scene.house).open("ann")] == [4], "the flagged one is looked at by itself"
 
 
 async def test_the_list_and_the_only_one(autojump_clock: object, scene: Scene) -> None:
@@ -353,11 +353,11 @@ async def test_upkeep_ends_what_nobody_decided(autojump_clock: object, scene: Sc
 async def test_where_nobody_can_be_reached_the_request_waits_on_the_desk(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, Scripted()) as house:
+    async with open_daemon(tmp_path, Scripted()) as house:
         helper = await house.agent("/ann/agent/notes")
-        it = await desk_of(house).request(helper, asking(helper, "- x\n"))
+        it = await service_of(house).request(helper, asking(helper, "- x\n"))
         assert await house.store.outbox.count() == 0
-        assert [found.no for found in await desk_of(house).open("ann")] == [it.no]
+        assert [found.no for found in await service_of(house).open("ann")] == [it.no]
 
 
 async def test_a_replayed_call_finds_its_first_request(autojump_clock: object, scene: Scene) -> None:
@@ -378,7 +378,7 @@ async def test_a_number_alone_decides_nothing_where_it_was_not_shown(autojump_cl
     await house.store.people.add(User(id="ben", name="Ben", keys=("pigeon:ben",)))
     bens = await house.agent("/ben/pigeon")
     everybodys = Place(Layer.GLOBAL, "", "knowledge/house.md")
-    await desk_of(house).request(bens, asking(bens, "- Ben is the owner\n", place=everybodys))
+    await service_of(house).request(bens, asking(bens, "- Ben is the owner\n", place=everybodys))
     await settle(house)
     assert scene.pigeon.arrived[-1].target == "ben"
     await ann(house)
@@ -431,7 +431,7 @@ async def test_past_the_bounds_nothing_is_scanned_and_nothing_kept(autojump_cloc
         await propose(scene, f"- {step}\n", step)
     scanned: list[str] = []
 
-    async def scan(text: str) -> list[Finding]:
+    async def scan(text: str) -> list[ApprovalFinding]:
         scanned.append(text)
         return []
 
@@ -453,10 +453,10 @@ async def test_a_long_change_comes_with_the_file_as_it_would_be_now(autojump_clo
 
 
 async def test_a_yes_in_advance_is_for_memories_of_people_alone(autojump_clock: object, scene: Scene) -> None:
-    desk = desk_of(scene.house)
+    service = service_of(scene.house)
     for kind in ("identity", "memory-outside", "memoy", "tool"):
         with pytest.raises(InvalidError, match="each of these is asked for"):
-            await desk.auto(scene.agent, kind, 1, ANN)
+            await service.auto(scene.agent, kind, 1, ANN)
 
 
 async def test_a_batch_of_updates_may_hold_a_button_twice(autojump_clock: object, scene: Scene) -> None:

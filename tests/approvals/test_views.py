@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from daycare.base.limits import APPROVAL_SHOWN_MAX_CHARS
 from daycare.features.approvals.views import choices, compact, concluded, flags, line, name_of, outcome, phone, quoted
 from daycare.rules.shown import shown
-from daycare.store.records_approvals import Approval, ApprovalState, DocumentAction, Finding
+from daycare.store.records_approvals import Approval, ApprovalFinding, ApprovalState, DocumentAction
 from daycare.store.records_documents import Layer, Place
 from daycare_plugins.telegram.rendering import render
 
@@ -81,8 +81,8 @@ def test_what_is_too_long_is_cut_and_says_so() -> None:
 
 
 def test_dangers_come_first_and_the_rest_is_counted() -> None:
-    findings = [Finding(severity="warning", meaning=f"w{n}") for n in range(4)]
-    findings.insert(3, Finding(severity="danger", meaning="d", excerpt="z" * 500))
+    findings = [ApprovalFinding(severity="warning", meaning=f"w{n}") for n in range(4)]
+    findings.insert(3, ApprovalFinding(severity="danger", meaning="d", excerpt="z" * 500))
     said = flags(request(findings=tuple(findings)))
     assert said[0].startswith('danger: d, "zzz') and len(said[0]) < 150
     assert said[1:] == ["warning: w0", "warning: w1", "and 2 more"]
@@ -92,7 +92,7 @@ def test_a_message_tells_all_that_matters() -> None:
     it = request(
         reason="because",
         provenance=tuple(f"web page {number}" for number in range(7)),
-        findings=(Finding(severity="danger", meaning="odd"),),
+        findings=(ApprovalFinding(severity="danger", meaning="odd"),),
         revision=2,
         edited_by="telegram:5",
     )
@@ -138,7 +138,9 @@ def test_nothing_an_agent_wrote_looks_like_a_part_of_the_message(
 ) -> None:
     """Rendered as a phone does it, only our own words are bold, and all of the change stands in one block."""
     it = request(
-        reason=reason, provenance=(source,), findings=(Finding(severity="danger", meaning="odd", excerpt=excerpt),)
+        reason=reason,
+        provenance=(source,),
+        findings=(ApprovalFinding(severity="danger", meaning="odd", excerpt=excerpt),),
     )
     change, _ = compact(old, new)
     [message] = render(phone(it, change, (), NOW_MS))

@@ -10,9 +10,9 @@ import apsw
 import trio
 
 from daycare.features import open_store
-from daycare.features.backups.archive import Manifest, opened
+from daycare.features.backups.archive import BackupManifest, opened
+from daycare.features.backups.backup_store import publish
 from daycare.features.backups.making import Making
-from daycare.features.backups.shelf import publish
 from daycare.features.exports.archive import anonymous
 from daycare.store.home import Home
 from tests.store.samples import post
@@ -51,7 +51,7 @@ def make(
     passphrase: str = "",
     check: Callable[[], None] = lambda: None,
     now_ms: int = 1_800_000_000_000,
-) -> Manifest:
+) -> BackupManifest:
     """Make a backup of a home that nobody uses."""
     with anonymous(home.path) as file:
         Making(home, home.database("daycare.db"), now_ms, with_key, check, pause=False).write(file)

@@ -7,11 +7,11 @@ import trio
 
 from daycare.base.clock import SystemClock
 from daycare.features.backups import restoring
-from daycare.features.backups.making import Progress
-from daycare.features.backups.shelf import publish
+from daycare.features.backups.backup_store import publish
+from daycare.features.backups.making import BackupProgress
 from daycare.store.home import Home
 from daycare.store.sqlite.database import check
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted
 from tests.backup.homes import rows
 
@@ -23,14 +23,14 @@ async def test_every_message_that_was_acknowledged_before_is_answered_once_by_th
     acknowledged: list[str] = []
     before: list[set[str]] = []
     made: list[Path] = []
-    async with open_house(_new(tmp_path / "a"), location="daycare.db", clock=SystemClock(), inline=False) as house:
+    async with open_daemon(_new(tmp_path / "a"), location="daycare.db", clock=SystemClock(), inline=False) as house:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_write, house, acknowledged)
             for number in range(3):
                 while len(acknowledged) < (number + 1) * _MESSAGES // 5:
                     await trio.sleep(0.001)
                 before.append(set(acknowledged))
-                report = await house.daemon.backups.backups.make(with_key=True, progress=Progress())
+                report = await house.daemon.backups.backups.make(with_key=True, progress=BackupProgress())
                 data = [piece async for piece in house.daemon.backups.backups.fetch(report.id)]
                 publish(data, tmp_path / f"b{number}", "")
                 made.append(tmp_path / f"b{number}")
@@ -45,7 +45,7 @@ async def test_every_message_that_was_acknowledged_before_is_answered_once_by_th
         await _goes_on(home, keys)
 
 
-async def _write(house: House, acknowledged: list[str]) -> None:
+async def _write(house: TestDaemon, acknowledged: list[str]) -> None:
     for number in range(_MESSAGES):
         key = f"m{number}"
         await house.say(f"message {number}", key=key)
@@ -54,7 +54,7 @@ async def _write(house: House, acknowledged: list[str]) -> None:
 
 async def _goes_on(home: Home, keys: list[str]) -> None:
     """Let a daemon over a restored home answer what waits; each message has one answer, under its own key."""
-    async with open_house(home.path, Scripted(), location="daycare.db", clock=SystemClock(), inline=False) as house:
+    async with open_daemon(home.path, Scripted(), location="daycare.db", clock=SystemClock(), inline=False) as house:
         with trio.fail_after(_DEADLINE_S):
             while (await house.store.inbox.counts())["waiting"]:
                 await trio.sleep(0.01)

@@ -11,10 +11,10 @@ import trio.testing
 
 from daycare.base.cron import CronSpec
 from daycare.base.errors import ForbiddenError, NotFoundError
+from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.messages import Origin
-from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config
-from daycare.features.backups.shelf import name_of
+from daycare.features.backups.backup_store import name_of
 from daycare.features.cron.records import NewCronJob
 from daycare.features.cron.rows import CronRows
 from daycare.ops.purging import look, purge
@@ -24,7 +24,7 @@ from daycare.store.records_documents import Attribution, Layer, NewVersion, Plac
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import patient_clock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from tests.backup.homes import Death, dies, numbers, rows, tree
 from tests.backup.samples import everything, leave, tables
 from tests.backup.test_upgrade import each_statement
@@ -48,13 +48,13 @@ SECRET = (
 )
 
 
-async def talked(house: House, user: str, said: tuple[str, ...]) -> None:
+async def talked(house: TestDaemon, user: str, said: tuple[str, ...]) -> None:
     for text in said:
         await house.talk(text, user=user)
         await trio.sleep(QUIET_S)
 
 
-async def lived(house: House) -> None:
+async def lived(house: TestDaemon) -> None:
     """Let two people, and one whom the second has let in, leave rows in most tables."""
     store = house.store
     await store.people.add(User(id="ben", name="Ben", keys=("direct:ben", "telegram:424242")))
@@ -88,7 +88,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.mkdir(mode=0o700)
 
     async def live() -> None:
-        async with open_house(folder, config=CONFIG, location="daycare.db", curates=True) as house:
+        async with open_daemon(folder, config=CONFIG, location="daycare.db", curates=True) as house:
             await lived(house)
 
     trio.run(live, clock=patient_clock())
@@ -198,7 +198,7 @@ def test_life_goes_on_after_it_under_new_numbers(home: Home) -> None:
     purge(home, "ben", 1_900_000_000_000)
 
     async def go_on() -> None:
-        async with open_house(home.path, config=CONFIG, location="daycare.db", curates=True) as house:
+        async with open_daemon(home.path, config=CONFIG, location="daycare.db", curates=True) as house:
             house.counter = 1_000  # else keys of before come again
             assert "teal" in await house.talk("What is my favourite colour?")
             assert "Bern" in await house.talk("Where does my sister live?")

@@ -22,7 +22,7 @@ from daycare.store.records import Reply, User
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.database import migrations
 from daycare.testing.clock import EPOCH_MS, VirtualClock, patient_clock
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon as open_test_daemon
 from tests.backup.homes import WORDS, Death, dies, home_at, make, numbers, rows, tree
 from tests.store.samples import begin, post
 
@@ -264,14 +264,14 @@ def test_jobs_of_a_home_that_is_restored_ten_days_later_catch_up_by_their_own_ru
     home = empty(tmp_path / "home")
 
     async def before() -> None:
-        async with open_house(home.path, location="daycare.db") as house:
+        async with open_test_daemon(home.path, location="daycare.db") as house:
             spec = CronSpec(cron="0 * * * *", prompt="look around", misfire="run_once")
             await house.daemon.cron.controls.add("ann", "look", spec, source="cli")
             await trio.sleep(7_300)
 
     async def after() -> None:
         later = EPOCH_MS + 10 * 86_400_000 + 60_000
-        async with open_house(new.path, location="daycare.db", clock=VirtualClock(later)) as house:
+        async with open_test_daemon(new.path, location="daycare.db", clock=VirtualClock(later)) as house:
             await trio.sleep(1_800)
             assert (await house.store.inbox.counts())["waiting"] == 0
 

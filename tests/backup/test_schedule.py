@@ -12,15 +12,15 @@ from daycare.base.errors import BrokenError, NotFoundError, StoreAwayError
 from daycare.base.limits import BACKUP_RETRY_S
 from daycare.config import BackupSection, Config, load
 from daycare.features import open_store
+from daycare.features.backups.backup_store import rotate, scheduled_in
 from daycare.features.backups.engine import Backups
-from daycare.features.backups.making import Progress
+from daycare.features.backups.making import BackupProgress
 from daycare.features.backups.schedule import set_backup
-from daycare.features.backups.shelf import rotate, scheduled_in
 from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.sqlite.database import checkpoint
 from daycare.store.sqlite.store import Store
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from tests.backup.homes import WORDS, contents
 from tests.store.samples import HandClock, post
 from tests.store.test_trust import damage
@@ -143,7 +143,7 @@ async def test_with_a_passphrase_they_are_sealed_and_have_the_key(backups: Backu
 
 
 async def test_one_that_is_asked_for_is_fetched_once(backups: Backups, tmp_path: Path) -> None:
-    report = await backups.make(with_key=False, progress=Progress())
+    report = await backups.make(with_key=False, progress=BackupProgress())
     data = b"".join([piece async for piece in backups.fetch(report.id)])
     assert len(data) == report.bytes
     (tmp_path / "b").write_bytes(data)
@@ -154,9 +154,9 @@ async def test_one_that_is_asked_for_is_fetched_once(backups: Backups, tmp_path:
 
 async def test_whoever_goes_away_ends_it(backups: Backups) -> None:
     with trio.move_on_after(0) as scope:
-        await backups.make(with_key=False, progress=Progress())
+        await backups.make(with_key=False, progress=BackupProgress())
     assert scope.cancelled_caught
-    await backups.make(with_key=False, progress=Progress())
+    await backups.make(with_key=False, progress=BackupProgress())
 
 
 def test_the_last_one_that_was_checked_is_never_removed(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_the_operator_is_told_once_that_backups_fail(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     (tmp_path / "config.toml").write_text(f'[backup]\nevery = "1h"\nfolder = "{tmp_path / "nowhere"}"\n')
-    async with open_house(tmp_path, location="daycare.db", config=load(tmp_path)) as house:
+    async with open_daemon(tmp_path, location="daycare.db", config=load(tmp_path)) as house:
         await house.talk("hello")
         await trio.sleep(7_200)
         told = [event for event in house.events("notice") if "backup" in str(event["text"])]

@@ -7,7 +7,7 @@ import trio
 
 from daycare.plugin import BehaviourContext, BehaviourMessage, Plugin
 from daycare.store.records import AgentConfig
-from daycare.testing.house import OWNER, House
+from daycare.testing.daemon import OWNER, TestDaemon
 
 APP = f"/{OWNER}/app/it"
 
@@ -65,13 +65,13 @@ def plugin(*behaviours: Any) -> Plugin:
     return Plugin(name="trial", behaviours=behaviours)
 
 
-async def app(house: House, behaviour: str, path: str = APP) -> str:
+async def app(house: TestDaemon, behaviour: str, path: str = APP) -> str:
     """Create an app and return its path."""
     await house.agent(path, AgentConfig(behaviour=f"trial/{behaviour}"))
     return path
 
 
-async def kept(house: House, path: str = APP) -> Any:
+async def kept(house: TestDaemon, path: str = APP) -> Any:
     """Return what an agent keeps."""
     agent = await house.store.agents.at(path)
     assert agent is not None

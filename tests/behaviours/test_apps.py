@@ -12,7 +12,7 @@ from daycare.plugin import Plugin
 from daycare.store.records import AgentConfig
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, echo, say
 from daycare_plugins.lists.plugin import plugin as lists
 from tests.behaviours.helpers import APP, Breaking, Counting, app, kept, plugin
@@ -22,16 +22,16 @@ Clock = trio.testing.MockClock
 
 
 async def test_an_app_answers_without_a_model_and_keeps_its_state(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with open_house(tmp_path, plugins=[plugin(Counting())], location="daycare.db") as house:
+    async with open_daemon(tmp_path, plugins=[plugin(Counting())], location="daycare.db") as house:
         path = await app(house, "counting")
         assert [await house.talk("one", path=path), await house.talk("two", path=path)] == ["1", "2"]
-    async with open_house(tmp_path, plugins=[plugin(Counting())], location="daycare.db") as house:
+    async with open_daemon(tmp_path, plugins=[plugin(Counting())], location="daycare.db") as house:
         assert await house.talk("three", key="three", path=path) == "3"
         assert house.model.history == [] and await kept(house) == 3
 
 
 async def test_an_agent_asks_an_app_and_hears_its_answer(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with open_house(tmp_path, plugins=[plugin(Counting())]) as house:
+    async with open_daemon(tmp_path, plugins=[plugin(Counting())]) as house:
         path = await app(house, "counting")
         house.model.enqueue(call(("ask", {"to": path, "text": "hello"})), say("it has counted"))
         assert await house.talk("ask it") == "it has counted"
@@ -40,7 +40,7 @@ async def test_an_agent_asks_an_app_and_hears_its_answer(tmp_path: Path, autojum
 
 
 async def test_an_app_tells_others_and_its_reminders_reach_its_person(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with open_house(tmp_path, Scripted(default=echo), plugins=[plugin(Counting())]) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo), plugins=[plugin(Counting())]) as house:
         await house.talk("hello")
         path = await app(house, "counting")
         await house.talk("tell /ann/direct", path=path)
@@ -52,7 +52,7 @@ async def test_an_app_tells_others_and_its_reminders_reach_its_person(tmp_path: 
 
 
 async def test_an_app_writes_to_nobody_who_is_not_its_users(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with open_house(tmp_path, plugins=[plugin(Counting())]) as house:
+    async with open_daemon(tmp_path, plugins=[plugin(Counting())]) as house:
         path = await app(house, "counting")
         receipt = await house.say("tell /ben/direct", path=path)
         await trio.sleep(600)
@@ -63,7 +63,7 @@ async def test_an_app_writes_to_nobody_who_is_not_its_users(tmp_path: Path, auto
 
 
 async def test_what_is_said_to_an_app_is_no_memory(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with open_house(tmp_path, plugins=[plugin(Counting())]) as house:
+    async with open_daemon(tmp_path, plugins=[plugin(Counting())]) as house:
         path = await app(house, "counting")
         await house.talk("my sister is called Clara", path=path)
         await trio.sleep(10)
@@ -86,7 +86,7 @@ async def test_what_is_said_to_an_app_is_no_memory(tmp_path: Path, autojump_cloc
 async def test_a_behaviour_that_breaks_is_tried_again_where_that_may_help_and_then_given_up(
     tmp_path: Path, autojump_clock: Clock, how: str, said: str
 ) -> None:
-    async with open_house(tmp_path, plugins=[plugin(Breaking(), Counting())]) as house:
+    async with open_daemon(tmp_path, plugins=[plugin(Breaking(), Counting())]) as house:
         path = await app(house, "breaking")
         other = await app(house, "counting", "/ann/app/other")
         await house.say(how, path=path)
@@ -105,10 +105,10 @@ async def test_a_behaviour_that_breaks_is_tried_again_where_that_may_help_and_th
 
 async def test_messages_to_an_app_wait_for_its_plugin(tmp_path: Path, autojump_clock: Clock) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, plugins=[plugin(Counting())], location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, plugins=[plugin(Counting())], location="daycare.db", clock=clock) as house:
         await house.talk("hello")
         await app(house, "counting")
-    async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", clock=clock) as house:
         await house.say("are you there?", key="there", path=APP)
         await trio.sleep(3_600)
         reasons = {str(event["reason"]) for event in house.events("turn.failed")}
@@ -120,7 +120,7 @@ async def test_messages_to_an_app_wait_for_its_plugin(tmp_path: Path, autojump_c
         assert agent is not None
         standing = house.daemon.behaviours.standing(agent)
         assert standing is not None and standing.problem == what
-    async with open_house(tmp_path, plugins=[plugin(Counting())], location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, plugins=[plugin(Counting())], location="daycare.db", clock=clock) as house:
         assert await house.talk("are you there?", key="there", path=APP) == "1"
 
 
@@ -128,7 +128,7 @@ async def test_what_waits_for_a_plugin_that_stays_away_is_given_up_after_a_day(
     tmp_path: Path, autojump_clock: Clock
 ) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, clock=clock) as house:
+    async with open_daemon(tmp_path, clock=clock) as house:
         await house.agent(APP, AgentConfig(behaviour="gone/away"))
         await house.say("are you there?", path=APP)
         await trio.sleep(3_600)
@@ -139,7 +139,7 @@ async def test_what_waits_for_a_plugin_that_stays_away_is_given_up_after_a_day(
         assert letter.code == "BEHAVIOUR_AWAY" and "the behaviour away of the plugin gone" in letter.reason
 
 
-async def _tells(house: House) -> None:
+async def _tells(house: TestDaemon) -> None:
     await house.talk("hello", key="hello")
     if await house.store.agents.at(APP) is None:
         await app(house, "counting")
@@ -157,7 +157,7 @@ async def test_a_crash_at_any_commit_neither_loses_nor_doubles_what_an_app_does(
         struck = await live(folder, model, Doom(n), _tells, plugins=[plugin(counting)])
         if struck:
             await live(folder, model, Doom(), _tells, plugins=[plugin(counting)])
-        async with open_house(folder, model, location="daycare.db", work=False) as house:
+        async with open_daemon(folder, model, location="daycare.db", work=False) as house:
             assert await kept(house) == 2, n
             said = [row.text for row in await house.store.outbox.unread(APP)]
             assert (said.count("1"), said.count("2")) == (1, 1), (n, said)
@@ -171,7 +171,7 @@ async def test_a_crash_at_any_commit_neither_loses_nor_doubles_what_an_app_does(
 
 
 async def test_a_list_is_kept_and_shown(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with open_house(tmp_path, plugins=[] if _ships("lists") else [lists]) as house:
+    async with open_daemon(tmp_path, plugins=[] if _ships("lists") else [lists]) as house:
         path = "/ann/app/shopping"
         await house.agent(path, AgentConfig(behaviour="lists/list"))
         assert await house.talk("milk, Eggs;milk", path=path) == "On the list: milk, Eggs."
@@ -183,7 +183,7 @@ async def test_a_list_is_kept_and_shown(tmp_path: Path, autojump_clock: Clock) -
 
 
 async def test_an_app_is_made_of_a_behaviour_that_there_is(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with open_house(tmp_path, plugins=[plugin(Counting())]) as house:
+    async with open_daemon(tmp_path, plugins=[plugin(Counting())]) as house:
         behaviours, parse = house.daemon.behaviours, house.daemon.directory.parse
         made = behaviours.settings(parse(APP), AgentConfig(behaviour="counting"))
         assert (made.behaviour, made.description) == ("trial/counting", "Counts what it is told")
@@ -203,7 +203,7 @@ async def test_a_message_of_the_app_itself_has_its_origin(tmp_path: Path, autoju
             seen.extend((message.sort, message.origin, message.sender) for message in messages)
             return await super().act(context, messages)
 
-    async with open_house(tmp_path, plugins=[plugin(Noting())]) as house:
+    async with open_daemon(tmp_path, plugins=[plugin(Noting())]) as house:
         path = await app(house, "counting")
         await house.talk("remind", path=path)
         await trio.sleep(100)

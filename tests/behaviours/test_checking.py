@@ -9,7 +9,7 @@ import trio.testing
 from daycare.base.errors import ConflictError
 from daycare.plugin import Plugin
 from daycare.plugins.contract import flaws, provides
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from tests.behaviours.helpers import Counting, plugin
 
 
@@ -54,5 +54,5 @@ async def test_a_behaviour_is_of_one_plugin(tmp_path: Path, autojump_clock: trio
         pytest.RaisesExc(ConflictError, match="the behaviour counting is that of the plugin trial"),
         allow_unwrapped=True,
     ):
-        async with open_house(tmp_path, plugins=[plugin(Counting()), other]):
+        async with open_daemon(tmp_path, plugins=[plugin(Counting()), other]):
             pass

@@ -19,7 +19,7 @@ from daycare.store.records import User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, echo, say
 from tests.behaviours.helpers import Counting, app, plugin
 from tests.chance import commits
@@ -28,7 +28,7 @@ Clock = trio.testing.MockClock
 DAY_S = 86_400.0
 
 
-async def rows_of(house: House, agent_id: str) -> dict[str, int]:
+async def rows_of(house: TestDaemon, agent_id: str) -> dict[str, int]:
     """Return how many rows each table has of an agent."""
     db = house.store._db
     found: dict[str, int] = {}
@@ -43,14 +43,14 @@ async def rows_of(house: House, agent_id: str) -> dict[str, int]:
     return {table: many for table, many in found.items() if many}
 
 
-async def write(house: House, agent_id: str, text: str) -> None:
+async def write(house: TestDaemon, agent_id: str, text: str) -> None:
     """Let an agent have a document."""
     place = Place(Layer.AGENT, agent_id, "MEMORY.md")
     by = Attribution(origin=Origin.PERSON, author="ann")
     await house.store.documents.write(NewVersion(place=place, user="ann", text=text, by=by))
 
 
-async def lives_and_dies(house: House, path: str = "/ann/agent/gone") -> str:
+async def lives_and_dies(house: TestDaemon, path: str = "/ann/agent/gone") -> str:
     """Let an agent talk, use a tool, have a document, and end; return its id."""
     agent = await house.agent(path)
     house.model.enqueue(call(("current_time", {})), say("it is late"))
@@ -66,7 +66,7 @@ async def test_what_a_dead_agent_had_is_gone_after_the_retention_and_nothing_els
     tmp_path: Path, autojump_clock: Clock
 ) -> None:
     wall, model = VirtualClock(), Scripted(default=echo)
-    async with open_house(tmp_path, model, plugins=[plugin(Counting())], location="daycare.db", clock=wall) as house:
+    async with open_daemon(tmp_path, model, plugins=[plugin(Counting())], location="daycare.db", clock=wall) as house:
         kept = await house.agent("/ann/agent/kept")
         await house.talk("the word is xylophone", path=kept.path)
         await write(house, kept.id, "one")
@@ -100,7 +100,7 @@ async def test_what_a_dead_agent_had_is_gone_after_the_retention_and_nothing_els
 
 async def test_one_that_ended_too_long_ago_is_not_restored(tmp_path: Path, autojump_clock: Clock) -> None:
     wall = VirtualClock()
-    async with open_house(tmp_path, Scripted(default=echo), clock=wall) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo), clock=wall) as house:
         await lives_and_dies(house)
         wall.sleep(31 * DAY_S)
         with pytest.raises(DaycareError, match="restoring /ann/agent/gone: it ended too long ago"):
@@ -109,7 +109,7 @@ async def test_one_that_ended_too_long_ago_is_not_restored(tmp_path: Path, autoj
 
 async def test_one_whose_helper_lives_stays(tmp_path: Path, autojump_clock: Clock) -> None:
     wall = VirtualClock()
-    async with open_house(tmp_path, Scripted(default=echo), clock=wall) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo), clock=wall) as house:
         agent = await house.agent("/ann/agent/gone")
         child = await house.daemon.directory.spawn(agent, Kind.SUB, origin=Origin.AGENT)
         house.store._db.execute("UPDATE agents SET state = 'dead', ended_at = 0 WHERE id = ?", (agent.id,))
@@ -127,7 +127,7 @@ async def test_a_crash_at_any_commit_of_a_round_is_harmless(
     for n in commits(4):
         folder = tmp_path_factory.mktemp("home")
         wall = VirtualClock()
-        async with open_house(folder, Scripted(default=echo), location="daycare.db", clock=wall) as house:
+        async with open_daemon(folder, Scripted(default=echo), location="daycare.db", clock=wall) as house:
             gone = await lives_and_dies(house)
             await house.talk("hello")
             other = await house.agent("/ann/agent/other")
@@ -135,7 +135,7 @@ async def test_a_crash_at_any_commit_of_a_round_is_harmless(
         struck = await live(folder, Scripted(default=echo), Doom(n), _round, clock=wall)
         if struck:
             await live(folder, Scripted(default=echo), Doom(), _round, clock=wall)
-        async with open_house(folder, location="daycare.db", clock=wall, work=False) as house:
+        async with open_daemon(folder, location="daycare.db", clock=wall, work=False) as house:
             assert await rows_of(house, gone) == {}, n
             assert (await rows_of(house, other.id))["documents"] == 1
             assert await house.store.dead.find() == []
@@ -144,7 +144,7 @@ async def test_a_crash_at_any_commit_of_a_round_is_harmless(
     assert n > 4
 
 
-async def _round(house: House) -> None:
+async def _round(house: TestDaemon) -> None:
     """Make a round 40 days later; one that a crash has left over comes before it, and cannot know of its 40 days."""
     assert isinstance(house.daemon.clock, VirtualClock)
     house.daemon.clock.sleep(40 * DAY_S)
@@ -153,7 +153,7 @@ async def _round(house: House) -> None:
 
 async def test_messages_do_not_wait_for_a_round(tmp_path: Path, autojump_clock: Clock) -> None:
     wall = VirtualClock()
-    async with open_house(tmp_path, Scripted(default=echo), clock=wall) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo), clock=wall) as house:
         for number in range(200):
             agent = await house.agent(f"/ann/agent/a{number}")
             await house.talk("hello", path=agent.path)
@@ -172,7 +172,7 @@ async def test_messages_do_not_wait_for_a_round(tmp_path: Path, autojump_clock: 
 
 async def test_rounds_come_by_themselves_and_tell_what_they_deleted(tmp_path: Path, autojump_clock: Clock) -> None:
     wall = VirtualClock()
-    async with open_house(tmp_path, Scripted(default=echo), clock=wall) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo), clock=wall) as house:
         await lives_and_dies(house)
         await house.talk("hello")
         assert await house.talk("?", path="/system/gc") == "I have not made a round yet."
@@ -187,7 +187,7 @@ async def test_rounds_come_by_themselves_and_tell_what_they_deleted(tmp_path: Pa
 
 async def test_the_file_becomes_small_again(tmp_path: Path, autojump_clock: Clock) -> None:
     wall = VirtualClock()
-    async with open_house(tmp_path, Scripted(default=echo), location="daycare.db", clock=wall) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo), location="daycare.db", clock=wall) as house:
         for number in range(12):
             data = bytes(4_000_000)
             await house.store.files.put(f"f{number}", "ann", Origin.PERSON, "f", "application/pdf", data)
@@ -203,7 +203,7 @@ async def test_the_file_becomes_small_again(tmp_path: Path, autojump_clock: Cloc
 async def test_a_disk_without_room_for_a_copy_is_told_of(
     tmp_path: Path, autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path, location="daycare.db") as house:
+    async with open_daemon(tmp_path, location="daycare.db") as house:
         monkeypatch.setattr("shutil.disk_usage", lambda _: _Disk(free=1_000))
         with pytest.raises(UnavailableError, match=r"it needs .* MB of the disk") as refused:
             await house.store.upkeep.rewrite()
@@ -235,7 +235,7 @@ class _Disk:
 
 
 async def test_the_operator_is_told_once_and_again_when_it_is_good(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with open_house(tmp_path, Scripted(default=echo)) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo)) as house:
         await house.talk("hello")
         host = house.daemon.host
         host.report("direct", Health(state="stalled", reason="nothing moves"))
@@ -254,7 +254,7 @@ async def test_the_operator_is_told_once_and_again_when_it_is_good(tmp_path: Pat
 
 
 async def test_what_comes_and_goes_is_not_told(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with open_house(tmp_path, Scripted(default=echo)) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo)) as house:
         await house.talk("hello")
         for _ in range(20):
             house.daemon.host.report("direct", Health(state="away"))
@@ -266,12 +266,12 @@ async def test_what_comes_and_goes_is_not_told(tmp_path: Path, autojump_clock: C
 
 async def test_what_was_told_is_known_after_a_restart(tmp_path: Path, autojump_clock: Clock) -> None:
     wall = VirtualClock()
-    async with open_house(tmp_path, Scripted(default=echo), location="daycare.db", clock=wall) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo), location="daycare.db", clock=wall) as house:
         await house.talk("hello")
         house.daemon.host.report("direct", Health(state="away"))
         await trio.sleep(1_000)
         assert len(house.events("notice")) == 1
-    async with open_house(tmp_path, Scripted(default=echo), location="daycare.db", clock=wall) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo), location="daycare.db", clock=wall) as house:
         house.daemon.host.report("direct", Health(state="away"))
         await trio.sleep(1_000)
         assert house.events("notice") == []
@@ -281,7 +281,7 @@ async def test_what_was_told_is_known_after_a_restart(tmp_path: Path, autojump_c
 
 
 async def test_a_report_names_what_went_wrong(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with open_house(tmp_path, Scripted(default=echo)) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo)) as house:
         parked = await house.agent("/ann/agent/parked")
         await house.store.agents.set_state(parked.id, "parked", "too many crashes")
         found = {each.name: each for each in await house.daemon.health.report()}
@@ -290,14 +290,14 @@ async def test_a_report_names_what_went_wrong(tmp_path: Path, autojump_clock: Cl
 
 
 async def test_only_operators_may_write_to_the_daemons_own_agents(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with open_house(tmp_path, Scripted(default=echo)) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo)) as house:
         await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
         for path in ("/system/gc", "/system/health"):
             with pytest.raises(ForbiddenError) as refused:
                 await house.say("?", path=path, user="ben")
             assert refused.value.code == "OPERATORS_ONLY"
             for subject in ("/ann/direct", "/ben/direct", "/ann/agent/x"):
-                verdict = await house.daemon.permits.may(subject, MESSAGE, path)
+                verdict = await house.daemon.permissions.may(subject, MESSAGE, path)
                 assert verdict.decision is Decision.DENY
         stranger = Inbound(connector="direct", sender="direct:eve", key="1", text="?", path="/system/gc")
         with pytest.raises(ForbiddenError):
@@ -307,7 +307,7 @@ async def test_only_operators_may_write_to_the_daemons_own_agents(tmp_path: Path
 
 
 async def test_the_answer_of_a_system_agent_goes_back_to_who_asked(tmp_path: Path, autojump_clock: Clock) -> None:
-    async with open_house(tmp_path, Scripted(default=echo)) as house:
+    async with open_daemon(tmp_path, Scripted(default=echo)) as house:
         await house.talk("?", path="/system/health")
         [row] = await house.store.outbox.unread("/system/health")
         assert (row.connector, row.target) == ("direct", "ann")

@@ -23,7 +23,7 @@ from daycare.features.memory.facts.learned import EntityKind, Learned, NewEntity
 from daycare.features.memory.facts.merging import merge_entities
 from daycare.features.memory.language import dates
 from daycare.features.memory.language.patterns import words
-from daycare.store.records_memories import Memory
+from daycare.store.records_memories import StoredMemory
 from tests.memory.entries import entry, known_entity
 
 from . import locomo
@@ -156,12 +156,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def curate(dialogue: Dialogue, share: float) -> Curated:
     """Return what the extractor keeps of a dialogue, session by session; entities are merged as the store does."""
     people = {turn.speaker for turn in dialogue.said}
-    sessions: defaultdict[int, list[Memory]] = defaultdict(list)
+    sessions: defaultdict[int, list[StoredMemory]] = defaultdict(list)
     for place, turn in enumerate(dialogue.said):
         line = entry(place, spoken(turn), turn.speaker, at_ms=turn.at_ms)
         sessions[turn.session].append(line)
     facts: list[tuple[NewFact, list[int]]] = []
-    entities: list[Memory] = []
+    entities: list[StoredMemory] = []
     for lines in sessions.values():
         learned: Learned = extract(lines, people, "UTC", share=share)
         facts += [(fact, list(fact.sources)) for fact in learned.facts]

@@ -16,7 +16,7 @@ import trio
 from daycare.features import open_store
 from daycare.features.memory.embed.service import Embedding, Model
 from daycare.features.memory.embed.vectors import VectorBlock
-from daycare.features.memory.search.queries import Query
+from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.service import Search
 from daycare.process import tune
 from daycare.settings import Live
@@ -137,7 +137,7 @@ async def open_search(store: Store, dimensions: int) -> Callable[[str, Floats], 
     search = Search(store, Live(), embedding)
 
     async def ask(text: str, vector: Floats) -> int:
-        query = Query(scope=memories.SCOPE, text=text, now_ms=_LATE_MS, vector=vector)
+        query = MemoryQuery(scope=memories.SCOPE, text=text, now_ms=_LATE_MS, vector=vector)
         return len(await search.find(query))
 
     return ask

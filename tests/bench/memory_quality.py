@@ -19,7 +19,7 @@ import trio
 
 from daycare.agent import tokens
 from daycare.base.errors import BrokenError
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, MemorySection, RetrievalSection
+from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, MemorySection, RetrievalSection
 from daycare.features import open_store
 from daycare.features.memory.embed.arrays import Floats
 from daycare.features.memory.embed.local import LocalEmbedder, open_local, threaded
@@ -27,10 +27,10 @@ from daycare.features.memory.embed.service import Embedding, Model
 from daycare.features.memory.embed.vectors import VectorBlock
 from daycare.features.memory.language import analysis
 from daycare.features.memory.recall import line
-from daycare.features.memory.search.queries import Query
+from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.service import Search
 from daycare.settings import Config, Live
-from daycare.store.records_memories import Memory
+from daycare.store.records_memories import StoredMemory
 from daycare.store.sqlite.store import Store
 
 from . import locomo, memories
@@ -154,7 +154,7 @@ def _searched(
 
     async def find(at: int, asked: Asked) -> list[int]:
         scene = scenes[at]
-        query = Query(
+        query = MemoryQuery(
             scope=scene.dialogue.id,
             text=asked.text,
             now_ms=scene.dialogue.asked_ms,
@@ -245,7 +245,7 @@ async def _scored(name: str, scenes: "Sequence[_Scene]", find: Finder) -> list[_
 class _Scene:
     """One dialogue as the product keeps it."""
 
-    def __init__(self, dialogue: Dialogue, kept: Sequence[Memory]) -> None:
+    def __init__(self, dialogue: Dialogue, kept: Sequence[StoredMemory]) -> None:
         self.dialogue = dialogue
         self._places = {memory.no: place for place, memory in enumerate(kept)}
         self._costs = [tokens.of_text(line(memory, "UTC")) + 1 for memory in kept]

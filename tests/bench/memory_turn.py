@@ -16,13 +16,13 @@ import numpy as np
 import trio
 
 from daycare.base.clock import SystemClock
-from daycare.base.recollection import MemorySection, RetrievalSection
+from daycare.base.memory_settings import MemorySection, RetrievalSection
 from daycare.config import Config
 from daycare.features import open_store
 from daycare.plugin import Plugin, vectors
 from daycare.process import tune
 from daycare.settings import ModelsSection, ProviderSection
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, say
 
 from . import apart, memories, memory_scan
@@ -110,7 +110,7 @@ async def _compared(folder: Path, count: int, turns: int, rounds: int) -> dict[s
 
 
 async def _keep_house(
-    home: Path, embedder: _Embedder, recalls: bool, task_status: trio.TaskStatus[House] = trio.TASK_STATUS_IGNORED
+    home: Path, embedder: _Embedder, recalls: bool, task_status: trio.TaskStatus[TestDaemon] = trio.TASK_STATUS_IGNORED
 ) -> None:
     plugin = Plugin(name=_PROVIDER, embedders={_PROVIDER: lambda _: embedder})
     config = Config(
@@ -119,13 +119,15 @@ async def _keep_house(
         memory=MemorySection(embedder=memories.model(_DIMENSIONS), retrieval=RetrievalSection(enabled=recalls)),
     )
     model = Scripted(lambda _: say("I see."))
-    opened = open_house(home, model, location=_FILE, config=config, plugins=[plugin], clock=SystemClock(), inline=False)
+    opened = open_daemon(
+        home, model, location=_FILE, config=config, plugins=[plugin], clock=SystemClock(), inline=False
+    )
     async with opened as house:
         task_status.started(house)
         await trio.sleep_forever()
 
 
-async def _pair(houses: Sequence[House], text: str, first: int) -> tuple[float, ...]:
+async def _pair(houses: Sequence[TestDaemon], text: str, first: int) -> tuple[float, ...]:
     """Return how long each house took for its turn, then how long the processor worked; who is asked first changes."""
     took = [0.0] * 4
     for at in (first, 1 - first):

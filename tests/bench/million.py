@@ -20,7 +20,7 @@ from daycare.base.clock import SystemClock
 from daycare.base.messages import Usage
 from daycare.store.records import Spend
 from daycare.store.records_budgets import Ceiling, NewReservation
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 
 from . import crowd
 from .measure import median, rounded, say, scratch
@@ -31,7 +31,7 @@ _ENOUGH = 10**15
 _SETTLE_S = 300.0
 _START_S = 3.0  # in which what works in the background begins
 _BUSY = 20  # people for whom something waits, in both houses
-Work = Callable[[House], Awaitable[object]]
+Work = Callable[[TestDaemon], Awaitable[object]]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +76,7 @@ def _said(text: str, user: str) -> Work:
     return lambda house: house.talk(text, user=user, path=f"/{user}/direct")
 
 
-async def _reserve(house: House) -> None:
+async def _reserve(house: TestDaemon) -> None:
     """Make a reservation under three ceilings, and charge the call."""
     day = day_of(house.daemon.clock.now_ms(), "UTC")
     path = f"/{_PERSON}/direct"
@@ -174,10 +174,10 @@ class _Watch(trio.abc.Instrument):
 
 
 @asynccontextmanager
-async def _house(home: Path) -> AsyncIterator[tuple[House, list[float]]]:
+async def _house(home: Path) -> AsyncIterator[tuple[TestDaemon, list[float]]]:
     """Open a house; what is kept are seconds of the writer's thread, one for each commit."""
     kept: list[float] = []
-    async with open_house(home, location="daycare.db", clock=SystemClock(), inline=False, work=False) as house:
+    async with open_daemon(home, location="daycare.db", clock=SystemClock(), inline=False, work=False) as house:
         writer = house.store._writer
         run_batch = writer._run_batch
 

@@ -20,7 +20,7 @@ import trio.testing
 from daycare import process
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
-from daycare.actors.needs import Work
+from daycare.actors.ports import LanePorts
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
 from daycare.base.clock import SystemClock
@@ -136,7 +136,7 @@ class _Actors:
         self.directory = Directory(store, {"direct"})
         self.router = Router(store, self.directory, bus, clock)
         self.supervisor = Supervisor(
-            store, self.directory, Work(self, self, self), bus, clock, Keeper(bus, clock), Live()
+            store, self.directory, LanePorts(self, self, self), bus, clock, Keeper(bus, clock), Live()
         )
         self.waiting = 0
         self.quiet = trio.Event()
@@ -151,7 +151,7 @@ class _Actors:
             self.quiet.set()
 
     async def take_turn(self, agent: Agent, lane: Activation) -> None:
-        """Take one turn; see `TurnTaker`."""
+        """Take one turn; see `TurnPort`."""
         number = population.number(agent.id)
         if lane.turn is None:
             lane.begun = lane.claim()

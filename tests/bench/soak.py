@@ -24,7 +24,7 @@ import trio
 
 from daycare.base.clock import SystemClock
 from daycare.store.sqlite.database import open_writer
-from daycare.testing.model_server import Call, Scripted
+from daycare.testing.model_server import ScriptedAnswer, ScriptedCall
 from daycare.testing.openai_server import FakeOpenAI
 
 from . import product
@@ -204,14 +204,14 @@ async def _talk(home: Path, number: int, pause_s: float, told: dict[str, int]) -
             told["failed"] += state not in ("done", "waiting")
 
 
-def _answer(body: dict[str, Any]) -> Scripted:
+def _answer(body: dict[str, Any]) -> ScriptedAnswer:
     """Answer with some words; in each fifth turn after a call of a tool."""
     last = body["messages"][-1]
     length = sum(map(len, json.dumps(last)[:2_000]))
     tools = {tool["function"]["name"] for tool in body.get("tools") or ()}
     if last["role"] == "user" and length % 5 == 0 and "now" in tools:
-        return Scripted(tool_calls=(Call("now", {}),))
-    return Scripted(text=" ".join(_WORDS[(length + n) % len(_WORDS)] for n in range(5 + length % 80)))
+        return ScriptedAnswer(tool_calls=(ScriptedCall("now", {}),))
+    return ScriptedAnswer(text=" ".join(_WORDS[(length + n) % len(_WORDS)] for n in range(5 + length % 80)))
 
 
 async def _sample(home: Path, pid: int, into: list[dict[str, float]]) -> None:

@@ -15,7 +15,7 @@ import trio
 from daycare.base.clock import SystemClock
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import Completion, InferRequest
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 
 from .measure import median, percentile, rounded, scratch
@@ -53,7 +53,7 @@ async def _round(args: argparse.Namespace) -> dict[str, float]:
         config = Config(
             models=ModelsSection(default="scripted/model"), providers={"scripted": ProviderSection(kind="scripted")}
         )
-        async with open_house(
+        async with open_daemon(
             folder, Scripted(_brain), location="daycare.db", config=config, clock=SystemClock(), inline=False
         ) as house:
             people = [f"/ann/agent/p{n}" for n in range(args.people)]
@@ -76,7 +76,11 @@ async def _round(args: argparse.Namespace) -> dict[str, float]:
 
 
 async def _half(
-    args: argparse.Namespace, house: House, people: list[str], groups: list[list[str]], seconds: float | None = None
+    args: argparse.Namespace,
+    house: TestDaemon,
+    people: list[str],
+    groups: list[list[str]],
+    seconds: float | None = None,
 ) -> list[float]:
     """Let people talk for a while; return how long each waited for an answer."""
     waits: list[float] = []
@@ -93,13 +97,13 @@ async def _half(
     return waits
 
 
-async def _talk(house: House, path: str, into: list[float]) -> None:
+async def _talk(house: TestDaemon, path: str, into: list[float]) -> None:
     begin = time.perf_counter()
     await house.talk("hello", path=path)
     into.append(time.perf_counter() - begin)
 
 
-async def _set_off(house: House, group: list[str], every_s: float) -> None:
+async def _set_off(house: TestDaemon, group: list[str], every_s: float) -> None:
     while True:
         await house.say(f"storm {' '.join(group)}", path=group[0])
         await trio.sleep(every_s)

@@ -23,7 +23,7 @@ from daycare.base.bridge import FileAt
 from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, client_of
 from daycare_plugins.bridge.folder import began
 from daycare_plugins.bridge.testing.platform import FakePlatform, platform
-from daycare_plugins.telegram.testing.server import Person
+from daycare_plugins.telegram.testing.server import FakePerson
 from tests.bridge.helpers import CAN_SANDBOX, to_load
 from tests.crash.process import Home
 from tests.judges.bridge import RECORDED, faults_of
@@ -80,7 +80,9 @@ class Campaign:
         self._sandboxed = True  # that of the last daemon
         self._long = kills > 20
         self._rng = random.Random(f"bridge/{seed}")
-        self._rooms = [Room(number, Person(id=number, first_name=f"Person {number}"), []) for number in range(PEOPLE)]
+        self._rooms = [
+            Room(number, FakePerson(id=number, first_name=f"Person {number}"), []) for number in range(PEOPLE)
+        ]
         self._said: dict[str, Said] = {}  # by id
         self._lives: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted
 from daycare_plugins.bridge.sandbox import wrapped
 from daycare_plugins.bridge.testing.platform import FakePlatform, platform
@@ -41,7 +41,7 @@ async def until(true: Callable[[], object], seconds: float = 20.0) -> None:
 @asynccontextmanager
 async def bridged(
     tmp: Path, model: Scripted, command: list[str], *, link: bool = True, **settings: Any
-) -> AsyncGenerator[House, None]:
+) -> AsyncGenerator[TestDaemon, None]:
     """Open a house with a bridge `fake`, over which the owner is `fake:ann`."""
     own = {"command": command, **QUICK, **settings}
     config = Config(
@@ -49,7 +49,9 @@ async def bridged(
         providers={"scripted": ProviderSection(kind="scripted")},
         plugins=PluginsSection(load=to_load(), settings={"bridge": {"to": {"fake": own}}}),
     )
-    async with open_house(tmp, model, location=str(tmp / "house.db"), config=config, work=False, inline=False) as house:
+    async with open_daemon(
+        tmp, model, location=str(tmp / "house.db"), config=config, work=False, inline=False
+    ) as house:
         if link and await house.store.people.by_key("fake:ann") is None:
             await house.store.people.link("fake:ann", OWNER)
         async with trio.open_nursery() as nursery:
@@ -61,7 +63,7 @@ async def bridged(
 @asynccontextmanager
 async def staged(
     tmp: Path, model: Scripted, *more: str, **settings: Any
-) -> AsyncGenerator[tuple[House, FakePlatform], None]:
+) -> AsyncGenerator[tuple[TestDaemon, FakePlatform], None]:
     """Open a platform and a house with a bridge to it; the platform is outside of the home, which a sandbox hides.
 
     At the end every line of both directions must be in the protocol's published schema.
@@ -75,10 +77,10 @@ async def staged(
     assert faults_of(home / "plugins" / "bridge" / "fake") == []
 
 
-def health(house: House) -> dict[str, Any]:
+def health(house: TestDaemon) -> dict[str, Any]:
     return house.daemon.host.status(house.daemon.connectors)["fake"]
 
 
-def is_up(house: House) -> bool:
+def is_up(house: TestDaemon) -> bool:
     """Whether it is connected; one that has not told anything yet is called `up`, too."""
     return bool(house.daemon.connectors["fake"].connected) and health(house)["state"] == "up"  # type: ignore[attr-defined]

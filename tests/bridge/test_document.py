@@ -7,7 +7,7 @@ import msgspec
 
 from daycare.config import load
 from daycare.testing.bridge_suite import Suite
-from daycare_plugins.bridge.settings import Settings
+from daycare_plugins.bridge.settings import BridgePluginSettings
 
 PAGE = Path(__file__).parents[2] / "doc" / "extend" / "bridge.md"
 
@@ -36,4 +36,4 @@ async def test_the_settings_on_the_page_are_taken(tmp_path: Path) -> None:
     for page in PAGE.read_text(encoding="utf-8").split("```toml\n")[1:]:
         (tmp_path / "config.toml").write_text(page.split("```")[0])
         to = load(tmp_path).plugins.settings["bridge"]["to"]
-        assert msgspec.convert({"to": to}, Settings).to["signal"].command
+        assert msgspec.convert({"to": to}, BridgePluginSettings).to["signal"].command

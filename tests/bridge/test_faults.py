@@ -197,9 +197,9 @@ async def test_secrets_are_given_by_name_and_nothing_else_of_the_environment(
 async def test_a_bridge_left_by_a_killed_daemon_is_ended(tmp_path: Path) -> None:
     import subprocess
 
-    from daycare_plugins.bridge.folder import Folder
+    from daycare_plugins.bridge.folder import BridgeFolder
 
-    folder = Folder(tmp_path / "b")
+    folder = BridgeFolder(tmp_path / "b")
     folder.prepare()
     left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     try:

@@ -13,7 +13,7 @@ from daycare.base.errors import DaycareError
 from daycare.base.messages import Origin
 from daycare.testing.scripted import Scripted, call, say
 from daycare_plugins.bridge import parts
-from daycare_plugins.bridge.folder import Folder
+from daycare_plugins.bridge.folder import BridgeFolder
 from daycare_plugins.bridge.reading import read
 from daycare_plugins.bridge.settings import BridgeSettings
 from tests.bridge.helpers import is_up, staged, until
@@ -146,7 +146,7 @@ def test_no_path_leads_out_of_the_folder(tmp_path: Path, path: str) -> None:
     import os
 
     (tmp_path / "secret").write_text("s")
-    folder = Folder(tmp_path / "b")
+    folder = BridgeFolder(tmp_path / "b")
     folder.prepare()
     (folder.path / "link").symlink_to(tmp_path / "secret")
     (folder.path / "in" / "link").symlink_to(tmp_path)
@@ -160,7 +160,7 @@ def test_no_link_of_a_bridge_lets_us_write_or_delete_elsewhere(tmp_path: Path) -
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "k").mkdir(parents=True)
     (elsewhere / "k" / "kept").write_text("x")
-    folder = Folder(tmp_path / "b")
+    folder = BridgeFolder(tmp_path / "b")
     folder.prepare()
     (folder.path / "out").rmdir()
     (folder.path / "out").symlink_to(elsewhere)
@@ -178,7 +178,7 @@ def test_no_link_of_a_bridge_lets_us_write_or_delete_elsewhere(tmp_path: Path) -
 
 
 def test_a_file_over_the_bound_is_refused(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "b")
+    folder = BridgeFolder(tmp_path / "b")
     folder.prepare()
     (folder.path / "in" / "x").write_bytes(bytes(11))
     assert len(folder.read("in/x", 11)) == 11
@@ -194,7 +194,7 @@ def test_whatever_a_bridge_says_becomes_something_bounded(
     id_: str, sender: str, chat: str, text: str, name: str, at_ms: int
 ) -> None:
     frame = bridge.Said(id=id_, sender=sender, chat=chat, text=text, name=name, chat_name=name, at_ms=at_ms)
-    found = read(frame, "fake", "always", Folder(Path("/nowhere")))
+    found = read(frame, "fake", "always", BridgeFolder(Path("/nowhere")))
     assert isinstance(found, Inbound | Unreadable)
     assert 0 < len(found.key) <= bridge.ID_MAX_CHARS
     if isinstance(found, Inbound):

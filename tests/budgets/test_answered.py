@@ -22,7 +22,7 @@ from daycare.plugin import Completion, InferRequest, StreamEvent, TextDelta
 from daycare.settings import BudgetsSection
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, echo, say
 from tests.agent.helpers import LONG
 from tests.chance import commits
@@ -38,7 +38,7 @@ EVERY: Final = 29
 HANG: Final = "hang"
 FAILS_FOR: Final = 12  # calls, so that trying again does not help at once
 
-Story = Callable[[House], Awaitable[None]]
+Story = Callable[[TestDaemon], Awaitable[None]]
 
 
 class Till(Scripted):
@@ -103,50 +103,50 @@ def _config(*limits: str) -> Config:
 LIMITS: Final = {"a budget binds": ("100000calls a day", "1000usd a day"), "nothing binds": ()}
 
 
-async def _said(house: House, text: str, key: str = "") -> None:
+async def _said(house: TestDaemon, text: str, key: str = "") -> None:
     await house.say(text, key=key)
     await trio.sleep(60)
 
 
-async def _works(house: House) -> None:
+async def _works(house: TestDaemon) -> None:
     await _said(house, "work", "the turn")
 
 
-async def _delegates(house: House) -> None:
+async def _delegates(house: TestDaemon) -> None:
     await _said(house, "delegate", "the turn")
 
 
-async def _sums_up(house: House) -> None:
+async def _sums_up(house: TestDaemon) -> None:
     await _said(house, "once more " + LONG, "the turn")
 
 
-async def _compacts(house: House) -> None:
+async def _compacts(house: TestDaemon) -> None:
     await _said(house, "/compact", "the command")
     await _said(house, "and on", "the turn")
 
 
-async def _searches(house: House) -> None:
+async def _searches(house: TestDaemon) -> None:
     await _said(house, "/memory ask where does Clara live?", "the question")
 
 
-async def _curates(house: House) -> None:
+async def _curates(house: TestDaemon) -> None:
     await house.daemon.memory.controls.process()
     await trio.sleep(60)
 
 
-async def _tests(house: House) -> None:
+async def _tests(house: TestDaemon) -> None:
     payer = Payer(path=f"/{OWNER}", user=OWNER)
     for _ in range(2):
         with trio.move_on_after(300):
             await house.daemon.pool.test(payer=payer)
 
 
-async def _does_a_task(house: House) -> None:
+async def _does_a_task(house: TestDaemon) -> None:
     await start(house, "please work")
     await trio.sleep(60)
 
 
-async def _beats(house: House) -> None:
+async def _beats(house: TestDaemon) -> None:
     await budget(house, tokens=10_000_000)  # without one no heart beats
     await beat(house, DIRECT)
     await trio.sleep(2 * BEATS)
@@ -181,14 +181,14 @@ WAYS: Final[dict[str, DaycareError | str]] = {
 }
 
 
-async def _talked(house: House, turns: int) -> None:
+async def _talked(house: TestDaemon, turns: int) -> None:
     await house.talk(CLARA)
     for number in range(turns - 1):
         await house.talk(f"{number} {LONG if turns > 1 else ''}")
     await trio.sleep(5)
 
 
-async def _agrees(house: House, till: Till, *, bound: bool, cut: bool) -> None:
+async def _agrees(house: TestDaemon, till: Till, *, bound: bool, cut: bool) -> None:
     """Compare the books with what the provider has answered. `cut`: calls were broken off, or the daemon was."""
     rows = [row for row in await house.daemon.budgeting.controls.spent(3) if row.provider == "scripted"]
     charged = sum(row.cached_tokens for row in rows)
@@ -224,7 +224,7 @@ async def test_what_was_answered_is_charged_whatever_becomes_of_the_next_call(
     tmp_path: Path, autojump_clock: object, caller: str, way: str, limits: str
 ) -> None:
     it, till = CALLERS[caller], Till()
-    async with open_house(tmp_path, till, config=_config(*LIMITS[limits])) as house:
+    async with open_daemon(tmp_path, till, config=_config(*LIMITS[limits])) as house:
         await _talked(house, it.turns)
         before = till.begun
         till.fail(2, WAYS[way])
@@ -249,7 +249,7 @@ async def test_what_was_answered_is_charged_once_whatever_commit_was_the_last(
     it, setup = CALLERS[caller], _config(*LIMITS[limits])
     bound = bool(LIMITS[limits]) or caller == "a heartbeat"
 
-    async def talked(house: House) -> None:
+    async def talked(house: TestDaemon) -> None:
         await _talked(house, it.turns)
 
     seed = Till()
@@ -261,14 +261,14 @@ async def test_what_was_answered_is_charged_once_whatever_commit_was_the_last(
         shutil.copytree(tmp_path / "seed", home)
         till.answered, till.begun = list(seed.answered), seed.begun
 
-        async def first(house: House) -> None:
+        async def first(house: TestDaemon) -> None:
             await it.story(house)
 
         if not await live(home, till, Doom(n, late=late), first, config=setup, clock=VirtualClock()):
             break
         struck = n
 
-        async def second(house: House, till: Till = till) -> None:
+        async def second(house: TestDaemon, till: Till = till) -> None:
             await trio.sleep(2_000)
             await _agrees(house, till, bound=bound, cut=True)
 
@@ -294,7 +294,7 @@ async def test_an_answer_that_was_whole_is_charged_as_counted_though_its_call_fa
             await trio.sleep(30)
 
     till = Unfinished()
-    async with open_house(tmp_path, till, config=_config(*LIMITS[limits])) as house:
+    async with open_daemon(tmp_path, till, config=_config(*LIMITS[limits])) as house:
         await house.say("hello")
         await trio.sleep(1)
         assert till.answered

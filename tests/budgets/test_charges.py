@@ -19,7 +19,7 @@ from daycare.features.tasks.rows import TaskRows
 from daycare.store.records import Spend, User
 from daycare.store.records_budgets import Ceiling, NewReservation
 from daycare.store.sqlite.store import Store
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.budgets.test_turns import config, heard, used
 from tests.cron.helpers import ledger, schedule
@@ -33,7 +33,7 @@ DAY = "2027-01-01"
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
-async def asks(house: House, prompt: str = "look", **more: Any) -> str:
+async def asks(house: TestDaemon, prompt: str = "look", **more: Any) -> str:
     """Let the scribe start a task; return what that came to."""
     assert isinstance(house.model, Working)
     house.model.enqueue(call(("task_start", {"prompt": prompt, "name": "look", **more})), say("asked"))
@@ -44,7 +44,7 @@ async def test_what_a_task_spends_counts_for_who_asked_and_once_for_their_user(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     model = Working()
-    async with open_house(tmp_path, model, config=config()) as house:
+    async with open_daemon(tmp_path, model, config=config()) as house:
         budgets = house.daemon.budgeting.controls
         await house.agent(SCRIBE)
         for path in (SCRIBE, f"/{OWNER}", "/", f"/{OWNER}/task", f"/{OWNER}/agent"):
@@ -71,7 +71,7 @@ async def test_what_a_task_spends_counts_for_who_asked_and_once_for_their_user(
 
 async def test_the_budget_of_who_asked_binds_the_task(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     model = Working()
-    async with open_house(tmp_path, model, config=config()) as house:
+    async with open_daemon(tmp_path, model, config=config()) as house:
         await house.agent(SCRIBE)
         await house.daemon.budgeting.controls.put(SCRIBE, {"day.calls": 5})
         model.task.default = lambda request: call(("task_progress", {"text": "on and on"}))
@@ -86,7 +86,7 @@ async def test_the_budget_of_who_asked_binds_the_task(tmp_path: Path, autojump_c
 
 async def test_a_persons_task_counts_for_nobody_else(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     model = Working()
-    async with open_house(tmp_path, model, config=config()) as house:
+    async with open_daemon(tmp_path, model, config=config()) as house:
         await house.talk("/task look")
         [task] = await house.store.of(TaskRows).find()
         await ended(house, task.id)
@@ -98,7 +98,7 @@ async def test_a_jobs_task_counts_for_the_budget_of_the_job(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     model = Scripted(lambda request: call(("task_progress", {"text": "on and on"})))
-    async with open_house(tmp_path, model, config=config()) as house:
+    async with open_daemon(tmp_path, model, config=config()) as house:
         await house.daemon.budgeting.controls.put(f"/{OWNER}/cron/sum", {"day.calls": 3})
         await schedule(house, at="2027-01-01T00:10", task="report")
         await trio.sleep(3_600)
@@ -227,7 +227,7 @@ def _held(scope: str, taken: list[tuple[str, int]], running: dict[int, str]) -> 
 # -- sub-users ---------------------------------------------------------------------------------------------------------
 
 
-async def with_mia(house: House) -> None:
+async def with_mia(house: TestDaemon) -> None:
     await house.store.people.add(User(id="mia", name="Mia", parent=OWNER, keys=("direct:mia",)))
 
 
@@ -238,7 +238,7 @@ async def test_a_subuser_starts_with_a_budget_of_their_own_for_all_their_agents(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     model = Working()
-    async with open_house(tmp_path, model, config=config(person=("3calls a day",))) as house:
+    async with open_daemon(tmp_path, model, config=config(person=("3calls a day",))) as house:
         await with_mia(house)
         await house.agent("/mia/agent/scribe")
         assert await house.talk("one", user="mia") == "echo: one"
@@ -258,7 +258,7 @@ async def test_what_a_subuser_spends_counts_for_their_owner_and_once(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     limits = config(everything=("100calls a day",), operator=("50calls a day",))
-    async with open_house(tmp_path, config=limits) as house:
+    async with open_daemon(tmp_path, config=limits) as house:
         await with_mia(house)
         budgets = house.daemon.budgeting.controls
         await house.agent("/mia/agent/scribe")
@@ -278,7 +278,7 @@ async def test_what_a_subuser_spends_counts_for_their_owner_and_once(
 async def test_a_budget_above_a_subuser_binds_all_their_agents(
     tmp_path: Path, autojump_clock: trio.testing.MockClock, path: str
 ) -> None:
-    async with open_house(tmp_path, config=config()) as house:
+    async with open_daemon(tmp_path, config=config()) as house:
         await with_mia(house)
         await house.agent("/mia/agent/scribe")
         await house.daemon.budgeting.controls.put(path, {"day.calls": 2})
@@ -293,7 +293,7 @@ async def test_a_budget_above_a_subuser_binds_all_their_agents(
 
 
 async def test_two_peoples_subusers_are_not_mixed_up(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house(tmp_path, config=config()) as house:
+    async with open_daemon(tmp_path, config=config()) as house:
         await with_mia(house)
         await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
         await house.talk("one", user="mia")

@@ -7,8 +7,8 @@ import trio
 
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
 from daycare.settings import BudgetsSection
-from daycare.testing.house import OWNER, House, open_house
-from daycare.testing.model_server import Scripted
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
+from daycare.testing.model_server import ScriptedAnswer
 from daycare.testing.openai_server import FakeOpenAI
 
 AGENTS = 64
@@ -26,7 +26,7 @@ def config(server: FakeOpenAI, limit: float) -> Config:
     )
 
 
-async def talk_all(house: House) -> list[str]:
+async def talk_all(house: TestDaemon) -> list[str]:
     """Let all agents be spoken to at once; return what they said."""
     paths = [f"/{OWNER}/agent/a{number}" for number in range(AGENTS)]
     for path in paths:
@@ -48,12 +48,12 @@ async def talk_all(house: House) -> list[str]:
 
 async def test_64_calls_at_the_limit_never_spend_more_than_it(tmp_path: Path) -> None:
     def reply(words: int) -> Any:
-        return lambda body: Scripted(text=" ".join(["word"] * words), delay_s=0.1)
+        return lambda body: ScriptedAnswer(text=" ".join(["word"] * words), delay_s=0.1)
 
     for words in (TOKENS, 5):  # as much as was reserved, and less
         async with (
             FakeOpenAI.serve(reply=reply(words)) as server,
-            open_house(tmp_path, config=config(server, LIMIT)) as house,
+            open_daemon(tmp_path, config=config(server, LIMIT)) as house,
         ):
             said = await talk_all(house)
             counted = len(server.history) * words * RESERVED / TOKENS  # the provider's own

@@ -30,7 +30,7 @@ from daycare.rules.budgets import (
     tightest,
     until_words,
 )
-from daycare.store.records_budgets import BudgetRow, Ceiling, Standing
+from daycare.store.records_budgets import BudgetRow, BudgetStanding, Ceiling
 
 ONE = Use(usd=1, tokens=1, calls=1, minutes=1)
 
@@ -92,16 +92,16 @@ def ceiling(name: str = "day.usd", most: int = 10, path: str = "/ann") -> Ceilin
 
 
 def test_the_tightest_decides_and_what_is_used_up_goes_before_what_is_only_reserved() -> None:
-    room = Standing(ceiling(), used=3, reserved=6)
-    reserved = Standing(ceiling(most=5), used=3, reserved=2)
-    used_up = Standing(ceiling("month.usd", most=3), used=3, reserved=0)
+    room = BudgetStanding(ceiling(), used=3, reserved=6)
+    reserved = BudgetStanding(ceiling(most=5), used=3, reserved=2)
+    used_up = BudgetStanding(ceiling("month.usd", most=3), used=3, reserved=0)
     assert tightest([room]) is None
     assert tightest([room, reserved]) is reserved
     assert tightest([reserved, used_up, room]) is used_up
 
 
 def test_people_are_told_from_eighty_percent_on() -> None:
-    below, at = Standing(ceiling(), used=7, reserved=9), Standing(ceiling(), used=8, reserved=0)
+    below, at = BudgetStanding(ceiling(), used=7, reserved=9), BudgetStanding(ceiling(), used=8, reserved=0)
     assert near_end([below, at]) == [at]
 
 

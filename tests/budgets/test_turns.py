@@ -16,7 +16,7 @@ from daycare.settings import BudgetsSection
 from daycare.store.records import User
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 
 DIRECT = f"/{OWNER}/direct"
@@ -68,12 +68,12 @@ def say_with(text: str, usage: Usage) -> Any:
     return replace(say(text), usage=usage)
 
 
-async def used(house: House, path: str = DIRECT) -> dict[str, int]:
+async def used(house: TestDaemon, path: str = DIRECT) -> dict[str, int]:
     found = await house.daemon.budgeting.controls.explained(path)
     return {f"{view.path} {limit.name}": limit.used for view in found for limit in view.limits}
 
 
-async def heard(house: House, path: str = DIRECT) -> list[str]:
+async def heard(house: TestDaemon, path: str = DIRECT) -> list[str]:
     return [row.text for row in await house.store.outbox.unread(path)]
 
 
@@ -81,7 +81,7 @@ async def test_a_call_is_charged_to_everything_above_with_what_the_provider_coun
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     everything = ("100usd a month",)
-    async with open_house(tmp_path, Scripted(costing(30)), config=config(everything=everything)) as house:
+    async with open_daemon(tmp_path, Scripted(costing(30)), config=config(everything=everything)) as house:
         await house.talk("hello")
         assert await used(house) == {f"/{OWNER} day.usd": 30 * 10_000, "/ month.usd": 30 * 10_000}
         assert house.events("budget.warned") == []
@@ -90,7 +90,7 @@ async def test_a_call_is_charged_to_everything_above_with_what_the_provider_coun
 async def test_at_a_hundred_percent_the_message_is_kept_and_answered_when_the_budget_is_raised(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with open_house(tmp_path, Scripted(costing(100)), config=config(**operator("1usd a day"))) as house:
+    async with open_daemon(tmp_path, Scripted(costing(100)), config=config(**operator("1usd a day"))) as house:
         assert await house.talk("first") == "done"
         await house.say("second")
         await trio.sleep(1)
@@ -119,7 +119,7 @@ async def test_at_a_hundred_percent_the_message_is_kept_and_answered_when_the_bu
 
 async def test_the_next_day_begins_anew(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     clock, limited = VirtualClock(), config(**operator("1usd a day"))
-    async with open_house(tmp_path, Scripted(costing(100)), config=limited, clock=clock) as house:
+    async with open_daemon(tmp_path, Scripted(costing(100)), config=limited, clock=clock) as house:
         await house.talk("first")
         await house.say("second")
         await trio.sleep(3_600)
@@ -128,7 +128,7 @@ async def test_the_next_day_begins_anew(tmp_path: Path, autojump_clock: trio.tes
 
 
 async def test_people_are_told_once_at_eighty_percent(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house(tmp_path, Scripted(costing(45)), config=config(**operator("2usd a day"))) as house:
+    async with open_daemon(tmp_path, Scripted(costing(45)), config=config(**operator("2usd a day"))) as house:
         for number in range(4):
             await house.talk(f"message {number}")
         assert house.events("budget.warned") == [], "after three calls it was at 67 percent"
@@ -145,7 +145,7 @@ async def test_people_are_told_once_at_eighty_percent(tmp_path: Path, autojump_c
 async def test_new_people_start_with_a_daily_budget_that_only_an_operator_raises(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with open_house(tmp_path, Scripted(costing(200)), config=config()) as house:
+    async with open_daemon(tmp_path, Scripted(costing(200)), config=config()) as house:
         await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
         assert await house.talk("hello", user="bob") == "done"
         await house.say("again", user="bob")
@@ -167,7 +167,7 @@ async def test_a_free_model_answers_when_the_money_is_used_up(
 ) -> None:
     free = Free(lambda request: say("for nothing"))
     setup = config(fallbacks=("free/model",), **operator("1usd a day"))
-    async with open_house(tmp_path, Scripted(costing(100)), config=setup, plugins=[free.plugin()]) as house:
+    async with open_daemon(tmp_path, Scripted(costing(100)), config=setup, plugins=[free.plugin()]) as house:
         assert await house.talk("first") == "done"
         assert await house.talk("second") == "for nothing"
 
@@ -176,7 +176,7 @@ async def test_without_a_price_tokens_and_calls_are_what_is_limited(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     setup = config(priced=False, **operator("0.01usd a day", "2calls a day"))
-    async with open_house(tmp_path, Scripted(costing(100)), config=setup) as house:
+    async with open_daemon(tmp_path, Scripted(costing(100)), config=setup) as house:
         await house.talk("first")
         await house.talk("second")
         await house.say("third")
@@ -188,7 +188,7 @@ async def test_without_a_price_tokens_and_calls_are_what_is_limited(
 async def test_a_turn_that_runs_out_of_budget_keeps_what_it_has_done(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with open_house(tmp_path, config=config(**operator("1calls a day"))) as house:
+    async with open_daemon(tmp_path, config=config(**operator("1calls a day"))) as house:
         house.model.enqueue(call(("remind", {"after_s": 60, "text": "stretch"})))
         await house.say("remind me")
         await trio.sleep(1)
@@ -213,7 +213,7 @@ async def test_a_turn_that_runs_out_of_budget_keeps_what_it_has_done(
 async def test_a_refusal_is_free_and_a_reply_that_broke_off_counts_in_full(
     tmp_path: Path, autojump_clock: trio.testing.MockClock, error: UnavailableError, counts: int
 ) -> None:
-    async with open_house(tmp_path, config=config(**operator("50calls a day"))) as house:
+    async with open_daemon(tmp_path, config=config(**operator("50calls a day"))) as house:
         house.model.enqueue(error, error, error)
         await house.say("hello")
         await trio.sleep(0.5)
@@ -221,14 +221,14 @@ async def test_a_refusal_is_free_and_a_reply_that_broke_off_counts_in_full(
         assert bool(await _unsettled(house)) == bool(counts)
 
 
-async def _unsettled(house: House) -> int:
+async def _unsettled(house: TestDaemon) -> int:
     return sum(row.unsettled_micros for row in await house.daemon.budgeting.controls.spent(1))
 
 
 async def test_a_call_that_a_person_stops_counts_in_full(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with open_house(tmp_path, config=config(**operator("500usd a day"))) as house:
+    async with open_daemon(tmp_path, config=config(**operator("500usd a day"))) as house:
         house.model.enqueue(30.0, say("too late"))
         await house.say("a long story")
         await trio.sleep(5)
@@ -242,7 +242,7 @@ async def test_a_call_that_a_person_stops_counts_in_full(
 async def test_calls_wait_while_others_have_reserved_what_is_left(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with open_house(tmp_path, config=config(**operator("0.011usd a day"))) as house:  # a call may take 0.008
+    async with open_daemon(tmp_path, config=config(**operator("0.011usd a day"))) as house:  # a call may take 0.008
         for name in ("a", "b"):
             await house.agent(f"/{OWNER}/agent/{name}")
         short = say_with("done", Usage(output_tokens=2))
@@ -260,7 +260,7 @@ async def test_where_nothing_limits_a_call_no_commit_comes_before_it(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def commits(setup: Config) -> int:
-        async with open_house(tmp_path, config=setup) as house:
+        async with open_daemon(tmp_path, config=setup) as house:
             await house.talk("first")
             doom = Doom()
             doom.hang_over(house.store)
@@ -275,7 +275,7 @@ async def test_where_nothing_limits_a_call_no_commit_comes_before_it(
 async def test_what_a_provider_does_not_count_is_estimated(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with open_house(tmp_path, config=config()) as house:
+    async with open_daemon(tmp_path, config=config()) as house:
         house.model.enqueue(say_with("some words", Usage()))
         await house.talk("hello")
         (row,) = await house.daemon.budgeting.controls.spent(1)
@@ -283,7 +283,7 @@ async def test_what_a_provider_does_not_count_is_estimated(
 
 
 async def test_a_model_test_is_charged_too(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house(tmp_path, Scripted(costing(30)), config=config()) as house:
+    async with open_daemon(tmp_path, Scripted(costing(30)), config=config()) as house:
         from daycare.inference.metering import Payer
 
         await house.daemon.pool.test(payer=Payer(path=f"/{OWNER}", user=OWNER))
@@ -295,7 +295,7 @@ async def test_memory_workers_go_by_the_rules_when_there_is_no_budget(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     setup = config(**operator("1usd a day"))
-    async with open_house(tmp_path, Scripted(costing(85)), config=setup, curates=True) as house:
+    async with open_daemon(tmp_path, Scripted(costing(85)), config=setup, curates=True) as house:
         await house.talk("My sister Ida lives in Oslo.")
         await house.talk("/new")
         await trio.sleep(30)
@@ -308,7 +308,7 @@ async def test_memory_workers_go_by_the_rules_when_there_is_no_budget(
 
 
 async def test_a_limit_of_an_agent_binds_its_helpers(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house(tmp_path, config=config()) as house:
+    async with open_daemon(tmp_path, config=config()) as house:
         await house.daemon.budgeting.controls.put(DIRECT, {"day.calls": 2})
         house.model.enqueue(call(("spawn", {"task": "look it up", "wait": True})), say("found"))
         await house.say("ask a helper")
@@ -318,7 +318,7 @@ async def test_a_limit_of_an_agent_binds_its_helpers(tmp_path: Path, autojump_cl
 
 
 async def test_budgets_are_told_and_set_in_a_chat(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house(tmp_path, Scripted(costing(30)), config=config(operator=BudgetsSection().person)) as house:
+    async with open_daemon(tmp_path, Scripted(costing(30)), config=config(operator=BudgetsSection().person)) as house:
         await house.talk("hello")
         shown = await house.talk("/budget")
         assert "/ann: $0.30 of $2.00 today (15 %); 600 tokens of 1,000,000 tokens today (0 %)" in shown
@@ -335,18 +335,18 @@ async def test_what_was_reserved_when_the_daemon_died_stays_charged(
 ) -> None:
     clock = VirtualClock()
     setup = config(**operator("500usd a day"))
-    async with open_house(tmp_path, location="daycare.db", config=setup, clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", config=setup, clock=clock) as house:
         house.model.enqueue(1e6, say("never"))
         await house.say("hello")
         await trio.sleep(1)
-    async with open_house(tmp_path, location="daycare.db", config=setup, clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", config=setup, clock=clock) as house:
         await trio.sleep(5)
         (row,) = await house.daemon.budgeting.controls.spent(1)
         assert (row.calls, row.unsettled) == (1, 1), "the turn was taken again, and the first call may have been billed"
 
 
 async def test_the_longest_answer_is_what_is_reserved(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house(tmp_path, config=config(**operator("500usd a day"))) as house:
+    async with open_daemon(tmp_path, config=config(**operator("500usd a day"))) as house:
         seen: list[int] = []
 
         def look(request: InferRequest) -> Any:
@@ -377,7 +377,7 @@ async def test_a_budget_smaller_than_the_longest_answer_allows_a_shorter_one(
     setup = config(**operator(limit))
     section = ModelSection(context_tokens=32_000, output_tokens=5_000, input_usd=0.001, output_usd=500.0)
     providers = {"scripted": ProviderSection(kind="scripted", models={"model": section})}
-    async with open_house(tmp_path, model, config=msgspec.structs.replace(setup, providers=providers)) as house:
+    async with open_daemon(tmp_path, model, config=msgspec.structs.replace(setup, providers=providers)) as house:
         model.enqueue(say_with("short", Usage(input_tokens=100, output_tokens=20)))
         if answer == "refused":
             with pytest.raises(ConflictError, match="has 300 tokens left"):

@@ -77,7 +77,7 @@ def modules() -> dict[str, ModuleType]:
 def main() -> None:
     import daycare.cli.main
 
-    chat_link.Follower = partial(chat_link.Follower, adopt_s=ADOPT_S)  # type: ignore[assignment, misc]
+    chat_link.EventFollower = partial(chat_link.EventFollower, adopt_s=ADOPT_S)  # type: ignore[assignment, misc]
     for name, module in modules().items():
         sys.modules[name] = module
         package, _, own = name.rpartition(".")

@@ -11,7 +11,7 @@ import trio
 from daycare.features import open_store
 from daycare.features.approvals.cli import approval_view
 from daycare.store.records import Agent
-from daycare.store.records_approvals import DocumentAction, Finding, NewApproval
+from daycare.store.records_approvals import ApprovalFinding, DocumentAction, NewApproval
 from daycare.store.records_documents import Layer, Place
 from tests.cli.conftest import Daycare
 from tests.store.samples import new_agent
@@ -72,7 +72,13 @@ def test_what_waits_is_listed(house: Path, daycare: Daycare) -> None:
 
 
 def test_a_request_is_shown_with_nothing_invisible(house: Path, daycare: Daycare) -> None:
-    propose(house, "2", "knowledge/x.md", "a\u202eb\x1b[31mc\n", findings=(Finding(severity="danger", meaning="odd"),))
+    propose(
+        house,
+        "2",
+        "knowledge/x.md",
+        "a\u202eb\x1b[31mc\n",
+        findings=(ApprovalFinding(severity="danger", meaning="odd"),),
+    )
     shown = daycare("approvals", "show", "2").stdout
     assert "+a<U+202E>b<U+001B>[31mc" in shown and "! danger: odd" in shown
     assert "\u202e" not in shown and "\x1b" not in shown
@@ -96,7 +102,7 @@ def test_without_a_terminal_approving_needs_yes(house: Path, daycare: Daycare) -
 
 def test_several_are_approved_at_once_and_suspicious_ones_are_not(house: Path, daycare: Daycare) -> None:
     propose(house, "2", "knowledge/a.md")
-    propose(house, "3", "knowledge/b.md", findings=(Finding(severity="warning", meaning="a link"),))
+    propose(house, "3", "knowledge/b.md", findings=(ApprovalFinding(severity="warning", meaning="a link"),))
     done = daycare("approvals", "approve", "1", "2", "3", "--yes")
     assert done.returncode == 2 and "request 3 is flagged" in done.stderr
     done = daycare("approvals", "approve", "1", "2", "2", "--yes")

@@ -12,7 +12,7 @@ import pytest
 
 from daycare.api.client import Client
 from daycare.base.errors import BusyError
-from daycare.cli.chat_link import Follower
+from daycare.cli.chat_link import EventFollower
 from daycare.cli.chat_screen import Screen
 from daycare.cli.home import connect
 from daycare.store.home import Home, HomeLock
@@ -151,7 +151,7 @@ def test_window_gives_up_with_the_name_of_who_is_in_the_way(
             failed.set()
 
     screen = Screen(OWNER, color=False, write=lambda _: None)
-    follower = Follower(
+    follower = EventFollower(
         home, Client(fake.socket), screen, watched="/ann/direct", changed=changed, adopt_s=0.1, give_up_s=0.5
     )
     follower.start(10)

@@ -10,7 +10,7 @@ import trio
 
 from daycare.base.pairing import code_hash
 from daycare.features import open_store
-from daycare.store.records import Knock, User
+from daycare.store.records import PairingRequest, User
 from tests.cli.conftest import Daycare
 from tests.cli.fake_daemon import FakeDaemon
 from tests.terminal import CTRL_C, CTRL_D, Terminal, Terminals
@@ -38,7 +38,7 @@ def knock(home: Path, key: str = "telegram:42", name: str = "Ben", code: str = C
         async with open_store(str(home / "daycare.db")) as store:
             if await store.people.get("ben") is None:
                 await store.people.add(User(id="ben", name="Ben the first"))
-            row = Knock(key=key, connector="telegram", kind=kind, name=name, code_hash=code_hash(code))
+            row = PairingRequest(key=key, connector="telegram", kind=kind, name=name, code_hash=code_hash(code))
             (taken,) = await store.intake.take("telegram", [row])
             assert taken.show_code
 

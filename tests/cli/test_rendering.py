@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare.api.client import Event, Json, parse_events
+from daycare.api.client import Json, StreamEvent, parse_events
 from daycare.base.english import plural
 from daycare.base.errors import InvalidError
 from daycare.base.sizes import size
@@ -20,8 +20,8 @@ from tests.cli.fake_daemon import OWNER
 Capture = pytest.CaptureFixture[str]
 
 
-def event(name: str, **fields: object) -> Event:
-    return Event(name, {"event": name, "at_ms": 0, "path": OWNER, "turn": 1, **fields})
+def event(name: str, **fields: object) -> StreamEvent:
+    return StreamEvent(name, {"event": name, "at_ms": 0, "path": OWNER, "turn": 1, **fields})
 
 
 def screen(width: int = 80) -> Screen:
@@ -103,7 +103,7 @@ def test_answer_that_was_waited_for_is_shown_once(capsys: Capture, event_first: 
 
 def test_events_of_other_agents_are_not_shown(capsys: Capture) -> None:
     shown = screen()
-    shown.show_event(Event("turn.finished", {"path": "/ann/agent/x", "turn": 4, "reply": "no", "seqs": []}))
+    shown.show_event(StreamEvent("turn.finished", {"path": "/ann/agent/x", "turn": 4, "reply": "no", "seqs": []}))
     assert capsys.readouterr().out == ""
 
 
@@ -140,7 +140,7 @@ def test_plain_text_holds_nothing_that_a_terminal_obeys(text: str) -> None:
 
 def test_stream_of_events_is_parsed_and_a_cut_event_dropped() -> None:
     chunks = [b": hi\n\n", b'id: 7\nevent: turn.delta\ndata: {"text":\ndata: "a"}\n\nevent: gap\ndata: {}\n']
-    assert list(parse_events(chunks)) == [Event("tick"), Event("turn.delta", {"text": "a"}, "7")]
+    assert list(parse_events(chunks)) == [StreamEvent("tick"), StreamEvent("turn.delta", {"text": "a"}, "7")]
 
 
 def test_table_as_text_is_aligned_also_with_wide_letters() -> None:

@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from daycare.testing.daemon_process import ThrowawayHome
-from daycare.testing.kill_trial import CONFIG, KillFigures, Said, judged
+from daycare.testing.kill_trial import CONFIG, KillFigures, SaidMessage, judged
 from tests.crash.process import REPOSITORY
 
 DEADLINE_S = 240.0
@@ -126,7 +126,7 @@ def daemons_of(folder: Path) -> Iterator[int]:
 # -- the judge -----------------------------------------------------------------------------------------------------
 
 
-SAID = [Said("/me/direct", number, f"{number}+1", seq=number) for number in (1, 2, 3)]
+SAID = [SaidMessage("/me/direct", number, f"{number}+1", seq=number) for number in (1, 2, 3)]
 DAMAGES = [
     ("", None),
     ("DELETE FROM inbox WHERE seq = 2", "lost"),

@@ -19,11 +19,11 @@ from daycare.base.events import (
     TurnStarted,
     TurnWaiting,
 )
-from daycare.connectors.presence import Presence
+from daycare.connectors.typing_status import TypingStatus
 from daycare.observe.about import About
 from daycare.observe.bus import Bus
 from daycare.plugin import Capabilities
-from daycare.testing.pigeon import Pigeon, Shown
+from daycare.testing.fake_connector import FakeConnector, ShownInChat
 
 PRIVATE = Capabilities(typing_s=5.0, drafts=True, preview_every_s=1.0)
 GROUP = Capabilities(typing_s=5.0, edits=True, withdrawals=True, preview_every_s=3.0)
@@ -33,7 +33,7 @@ QUIET = Capabilities(edits=True, withdrawals=True, preview_every_s=3.0)
 class Stage:
     """A bus with somebody who watches; `memory` outlives it."""
 
-    def __init__(self, pigeon: Pigeon, memory: dict[tuple[str, str], str]) -> None:
+    def __init__(self, pigeon: FakeConnector, memory: dict[tuple[str, str], str]) -> None:
         self.bus = Bus()
         self.pigeon = pigeon
         self.memory = memory
@@ -110,7 +110,7 @@ class Stage:
     def texts(self, call: str) -> list[str]:
         return [shown.text for shown in self.of(call)]
 
-    def of(self, call: str) -> list[Shown]:
+    def of(self, call: str) -> list[ShownInChat]:
         return [shown for shown in self.pigeon.shown if shown.call == call]
 
 
@@ -118,14 +118,14 @@ class Stage:
 async def on_stage(
     able: Capabilities = PRIVATE,
     *,
-    pigeon: Pigeon | None = None,
+    pigeon: FakeConnector | None = None,
     memory: dict[tuple[str, str], str] | None = None,
     progress: bool = True,
     stream: bool = True,
 ) -> AsyncIterator[Stage]:
     """Leaving the block is a crash."""
-    stage = Stage(pigeon or Pigeon(able), {} if memory is None else memory)
-    presence = Presence(
+    stage = Stage(pigeon or FakeConnector(able), {} if memory is None else memory)
+    typing_status = TypingStatus(
         stage.bus,
         {"pigeon": stage.pigeon},
         stage.target,
@@ -135,7 +135,7 @@ async def on_stage(
         stream=stream,
     )
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(presence.run)
+        nursery.start_soon(typing_status.run)
         await trio.testing.wait_all_tasks_blocked()
         stage.zero = trio.current_time()
         yield stage

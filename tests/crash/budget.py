@@ -13,7 +13,7 @@ import apsw
 import trio
 
 from daycare.testing.daemon_process import DaemonProcess
-from daycare.testing.model_server import Scripted
+from daycare.testing.model_server import ScriptedAnswer
 from daycare.testing.model_server import said as words_of
 from daycare.testing.openai_server import FakeOpenAI
 from tests.crash.campaign import Campaign, Delay, Killer, When
@@ -65,7 +65,7 @@ class Model:
         self._number = 0
         self._asked = trio.Event()
 
-    def __call__(self, body: dict[str, Any]) -> Scripted:
+    def __call__(self, body: dict[str, Any]) -> ScriptedAnswer:
         """Answer a request, and count it: a provider bills also what nobody receives."""
         messages = [message for message in body["messages"] if message["role"] in ("user", "assistant")]
         ends = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
@@ -77,7 +77,7 @@ class Model:
         if body["model"] == MODELS[0]:
             read = sum(len(words_of(message.get("content")).split()) for message in body["messages"])
             self.calls[self._number] = Call(read, len(text.split()))
-        return Scripted(text=text, delay_s=self._rng.uniform(*CHAT_S), cached_tokens=self._number)
+        return ScriptedAnswer(text=text, delay_s=self._rng.uniform(*CHAT_S), cached_tokens=self._number)
 
     async def asked(self) -> None:
         """Wait until it is asked again."""

@@ -18,7 +18,7 @@ import httpx
 import trio
 
 from daycare.testing.daemon_process import DaemonProcess, client_of
-from daycare.testing.model_server import Scripted, last_user_text, said
+from daycare.testing.model_server import ScriptedAnswer, last_user_text, said
 from daycare.testing.openai_server import FakeOpenAI
 from tests.crash.campaign import QUIET_DEADLINE_S, Campaign, Delay, Killer, When
 from tests.crash.curated import FRIEND, Watch, remembered, word_of
@@ -83,7 +83,7 @@ class Model:
         self.delay_s = 0.0  # how long it thinks about what it was asked last
         self.distilled = self.nonsense = 0
 
-    def __call__(self, body: dict[str, Any]) -> Scripted:
+    def __call__(self, body: dict[str, Any]) -> ScriptedAnswer:
         """Answer a request."""
         if body.get("response_format"):
             self.distilled += 1
@@ -92,13 +92,13 @@ class Model:
             self._asked = trio.Event()
             if self._rng.random() < NONSENSE_SHARE:
                 self.nonsense += 1
-                return Scripted(text="There is little to say.", delay_s=delay_s)
-            return Scripted(text=json.dumps(distilled(last_user_text(body))), delay_s=delay_s)
+                return ScriptedAnswer(text="There is little to say.", delay_s=delay_s)
+            return ScriptedAnswer(text=json.dumps(distilled(last_user_text(body))), delay_s=delay_s)
         messages = [message for message in body["messages"] if message["role"] in ("user", "assistant")]
         ends = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
         heard = [said(message.get("content")) for message in messages[ends[-1] + 1 if ends else 0 :]]
         names = [found for text in heard for found in _ASKED.findall(text)]
-        return Scripted(text="\n".join(f"ack m {sender} {number}" for sender, number in names), delay_s=CHAT_S)
+        return ScriptedAnswer(text="\n".join(f"ack m {sender} {number}" for sender, number in names), delay_s=CHAT_S)
 
     async def asked(self) -> None:
         """Wait until it is asked to distil."""

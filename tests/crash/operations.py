@@ -22,7 +22,7 @@ from daycare.base.errors import ConflictError, NotFoundError
 from daycare.features.tasks.records import TaskSpec
 from daycare.plugin import InferRequest, Outgoing, StreamEvent
 from daycare.testing.clock import EPOCH_MS, VirtualClock
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from tests.crash.outside import Outside
 from tests.storefaults.story import CLERK, CONFIG, FLAKY, IDLE_S, SLOW, FlakyPigeon, SlowModel, brain, furnish
 
@@ -73,7 +73,7 @@ class Mind(SlowModel):
 class Person:
     """Who acts in a story."""
 
-    def __init__(self, house: House, outside: Outside) -> None:
+    def __init__(self, house: TestDaemon, outside: Outside) -> None:
         self.house = house
         self.outside = outside
 
@@ -147,7 +147,7 @@ async def live(
 ) -> None:
     """Live the story once, to its end or to the death that `watch` may bring."""
     clock = VirtualClock(outside.died_ms or EPOCH_MS)
-    async with open_house(
+    async with open_daemon(
         folder,
         Mind(lambda: die(outside, clock.now_ms())),
         location="daycare.db",

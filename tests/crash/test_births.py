@@ -6,7 +6,7 @@ import apsw
 import pytest
 
 from daycare.base.errors import BrokenError
-from daycare.features.backups.shelf import name_of
+from daycare.features.backups.backup_store import name_of
 from daycare.ops.setup import initialise
 from daycare.process import _prepare
 

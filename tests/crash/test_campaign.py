@@ -19,8 +19,8 @@ from daycare.agent.provenance import Provenance
 from daycare.base.limits import PAIR_PER_MINUTE
 from daycare.plugin import InferRequest, StreamEvent
 from daycare.testing.clock import VirtualClock, patient_clock
+from daycare.testing.daemon import OWNER, open_daemon
 from daycare.testing.daemon_process import DaemonProcess
-from daycare.testing.house import OWNER, open_house
 from daycare.testing.scripted import Scripted
 from daycare.tools.runner import Runner
 from tests.chance import SEED
@@ -128,7 +128,7 @@ def _lived(verbs: Sequence[str], folder: Path) -> Past:
 
 async def _live(verbs: Sequence[str], folder: Path) -> Past:
     ledger = Ledger()
-    async with open_house(
+    async with open_daemon(
         folder, Scripted(mind.think), location="daycare.db", plugins=[mind.plugin], work=True
     ) as house:
         await house.agent(HELPER)
@@ -273,7 +273,7 @@ async def _die(folder: Path) -> Past:
     clock, ledger = VirtualClock(), Ledger()
     sent = ledger.sent["s0-1"] = Sent(Errand("note", "s0", 1), DIRECT, "key 1")
     for death in range(DEATHS + ALONE + 1):
-        async with open_house(
+        async with open_daemon(
             folder, _Thoughtful(mind.think), location="daycare.db", plugins=[mind.plugin], clock=clock
         ) as house:
             if not death:

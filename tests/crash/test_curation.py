@@ -12,7 +12,7 @@ from daycare.config import Config
 from daycare.features import open_store
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelsSection, ProviderSection, with_offline
-from daycare.testing.house import OWNER, open_house
+from daycare.testing.daemon import OWNER, open_daemon
 from daycare.testing.scripted import Scripted, say
 from tests.crash.curated import Watch, miscounted, remembered
 from tests.crash.curation import distilled, text_of
@@ -71,7 +71,7 @@ async def past(tmp_path: Path) -> Past:
         models=ModelsSection(default="scripted/model"),
         providers=with_offline({"scripted": ProviderSection(kind="scripted")}),
     )
-    async with open_house(tmp_path, Scripted(think), location="daycare.db", config=config) as house:
+    async with open_daemon(tmp_path, Scripted(think), location="daycare.db", config=config) as house:
         for number in range(1, LOOKED_AT + 2):
             sent = Sent(Errand("m", "s0", number), DIRECT, f"key {number}")
             receipt = await house.say(text_of(sent), key=sent.key, path=DIRECT)

@@ -7,13 +7,13 @@ from daycare.base.crontab import instant
 from daycare.base.zones import zone_of
 from daycare.features.cron.records import CronJob, CronRun
 from daycare.features.cron.rows import CronRows
-from daycare.testing.house import OWNER, House
+from daycare.testing.daemon import OWNER, TestDaemon
 
 TEN_S = 601.0  # ten minutes and a moment, in which happens what is due then
 DAY_S = 86_400.0
 
 
-async def schedule(house: House, name: str = "sum", prompt: str = "sum it up", **fields: Any) -> CronJob:
+async def schedule(house: TestDaemon, name: str = "sum", prompt: str = "sum it up", **fields: Any) -> CronJob:
     """Add a job as somebody at the command line would; due every ten minutes unless said otherwise."""
     if "at" not in fields:
         fields.setdefault("cron", "*/10 * * * *")
@@ -21,18 +21,18 @@ async def schedule(house: House, name: str = "sum", prompt: str = "sum it up", *
     return await house.daemon.cron.controls.add(OWNER, name, spec, source="cli")
 
 
-async def ledger(house: House, name: str = "sum") -> list[CronRun]:
+async def ledger(house: TestDaemon, name: str = "sum") -> list[CronRun]:
     """Return what became of each time, oldest first."""
     runs = await house.store.of(CronRows).runs(path=f"/{OWNER}/cron/{name}", limit=1000)
     return sorted(runs, key=lambda run: run.due_at)
 
 
-async def states(house: House, name: str = "sum") -> list[tuple[str, str]]:
+async def states(house: TestDaemon, name: str = "sum") -> list[tuple[str, str]]:
     """Return (UTC time of day, state) of each entry, oldest first."""
     return [(clock_of(run.due_at), run.state) for run in await ledger(house, name)]
 
 
-async def delivered(house: House, path: str = f"/{OWNER}/direct") -> list[str]:
+async def delivered(house: TestDaemon, path: str = f"/{OWNER}/direct") -> list[str]:
     """Return what a terminal would show of a conversation."""
     return [row.text for row in await house.store.outbox.unread(path)]
 

@@ -14,7 +14,7 @@ from daycare.base.messages import Origin
 from daycare.features.cron.rows import CronRows
 from daycare.store.records import AgentConfig, User
 from daycare.testing.clock import EPOCH_MS, VirtualClock
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.cron.helpers import DAY_S, TEN_S, clock_of, delivered, ledger, ms, schedule, states
 
@@ -23,7 +23,7 @@ async def test_a_job_runs_when_it_is_due_and_its_answer_reaches_the_last_convers
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         await schedule(house, cron="10 1 * * *", zone="Europe/Berlin")
         model.enqueue(say("Two letters, one from Ben."))
@@ -45,7 +45,7 @@ async def test_a_job_runs_when_it_is_due_and_its_answer_reaches_the_last_convers
 
 async def test_an_answer_reaches_somebody_who_has_not_said_a_word_yet(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await schedule(house)
         model.enqueue(say("Two letters."))
         await trio.sleep(TEN_S)
@@ -58,7 +58,7 @@ async def test_the_agent_that_talks_with_the_user_knows_what_they_were_told(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         await schedule(house)
         model.enqueue(say("Two letters."))
@@ -71,7 +71,7 @@ async def test_the_agent_that_talks_with_the_user_knows_what_they_were_told(
 
 async def test_nobody_is_written_to_when_there_is_nothing_to_tell(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         await schedule(house)
         model.enqueue(say(f"{SILENCE}\n"))
@@ -83,7 +83,7 @@ async def test_nobody_is_written_to_when_there_is_nothing_to_tell(tmp_path: Path
 
 async def test_each_run_has_a_fresh_session_and_knows_its_last_answer(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted(lambda request: say(f"answer {len(model.history)} >>>"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await schedule(house)
         await trio.sleep(2 * TEN_S)
         [message] = model.history[1].messages
@@ -93,7 +93,7 @@ async def test_each_run_has_a_fresh_session_and_knows_its_last_answer(tmp_path: 
 
 async def test_a_job_may_go_on_with_one_conversation(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted(lambda request: say(f"answer {len(model.history)}"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await schedule(house, session="continue")
         await trio.sleep(3 * TEN_S)
         assert [message.role for message in model.history[2].messages] == ["user", "assistant"] * 2 + ["user"]
@@ -102,7 +102,7 @@ async def test_a_job_may_go_on_with_one_conversation(tmp_path: Path, autojump_cl
 
 async def test_parameters_stand_where_the_prompt_names_them(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         parameters: dict[str, Any] = {"city": "Bonn", "days": 2, "rain": True}
         await schedule(house, prompt="The weather in {{city}} for {{ days }} days", parameters=parameters)
         await trio.sleep(TEN_S)
@@ -115,7 +115,7 @@ async def test_parameters_stand_where_the_prompt_names_them(tmp_path: Path, auto
 
 
 async def test_another_agent_gets_the_prompt_and_the_user_its_answer(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         await house.agent("/ann/agent/scribe", AgentConfig())
         await schedule(house, target="/ann/agent/scribe")
@@ -130,7 +130,7 @@ async def test_a_conversation_gets_the_prompt_itself_when_it_is_the_target(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         await schedule(house, target="/ann/direct")
         model.enqueue(say("Two letters."))
@@ -143,7 +143,7 @@ async def test_a_conversation_gets_the_prompt_itself_when_it_is_the_target(
 
 
 async def test_an_answer_may_be_kept_in_the_ledger_alone(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         await schedule(house, deliver="none")
         await trio.sleep(TEN_S)
@@ -153,7 +153,7 @@ async def test_an_answer_may_be_kept_in_the_ledger_alone(tmp_path: Path, autojum
 
 
 async def test_whoever_nobody_can_reach_finds_the_answer_in_the_ledger(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.store.people.unlink("direct:ann")  # and has no other account
         await schedule(house)
         await trio.sleep(TEN_S)
@@ -163,7 +163,7 @@ async def test_whoever_nobody_can_reach_finds_the_answer_in_the_ledger(tmp_path:
 
 async def test_what_helpers_cost_is_counted_with_their_run(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await schedule(house)
         model.enqueue(call(("spawn", {"task": "look"})), say("seen"), say("done"))
         await trio.sleep(1_199)
@@ -175,7 +175,7 @@ async def test_what_helpers_cost_is_counted_with_their_run(tmp_path: Path, autoj
 
 
 async def test_a_single_time_runs_once(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         job = await schedule(house, at="2027-01-01T01:20", zone="Europe/Berlin")
         assert job.next_at == ms("2027-01-01T00:20")
         await trio.sleep(4 * TEN_S)
@@ -186,7 +186,7 @@ async def test_a_single_time_runs_once(tmp_path: Path, autojump_clock: object) -
 async def test_a_job_that_is_to_go_after_its_run_goes_with_its_agent_and_leaves_its_ledger(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         await schedule(house, at="2027-01-01T00:10", delete_after_run=True)
         await trio.sleep(4 * TEN_S)
@@ -198,7 +198,7 @@ async def test_a_job_that_is_to_go_after_its_run_goes_with_its_agent_and_leaves_
 
 
 async def test_a_single_time_in_the_past_is_refused(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         with pytest.raises(ConflictError, match="that is over"):
             await schedule(house, at="2026-12-31T23:00")
 
@@ -208,7 +208,7 @@ async def test_a_single_time_in_the_past_is_refused(tmp_path: Path, autojump_clo
 
 async def test_a_run_is_skipped_while_the_one_before_it_goes_on(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await schedule(house, cron="* * * * *")
         model.enqueue(100.0, say("slow"))
         await trio.sleep(250)
@@ -218,7 +218,7 @@ async def test_a_run_is_skipped_while_the_one_before_it_goes_on(tmp_path: Path, 
 
 async def test_runs_queue_where_that_is_wished_and_not_without_end(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await schedule(house, cron="* * * * *", overlap="queue")
         for _ in range(40):
             model.enqueue(115.0, say("slow"))
@@ -232,7 +232,7 @@ async def test_a_run_whose_turn_is_given_up_has_failed_and_the_user_is_told(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         await schedule(house, at="2027-01-01T00:10")
         model.enqueue(*[BusyError("BAD", "no model today") for _ in range(5)])
@@ -247,7 +247,7 @@ async def test_a_failed_run_is_tried_again_as_often_as_the_job_says_with_growing
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         await schedule(house, at="2027-01-01T00:10", retry=2)
         model.enqueue(*[BusyError("BAD", "no model today") for _ in range(10)], say("at last"))
@@ -260,7 +260,7 @@ async def test_a_failed_run_is_tried_again_as_often_as_the_job_says_with_growing
 
 
 async def test_a_target_that_died_fails_the_run_and_not_the_schedule(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         agent = await house.agent("/ann/agent/scribe")
         await schedule(house, target="/ann/agent/scribe")
@@ -276,7 +276,7 @@ async def test_a_target_that_died_fails_the_run_and_not_the_schedule(tmp_path: P
 
 
 async def test_an_edit_takes_effect_at_once(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         controls = house.daemon.cron.controls
         await schedule(house, cron="0 12 * * *")
         await trio.sleep(1)
@@ -292,7 +292,7 @@ async def test_an_edit_takes_effect_at_once(tmp_path: Path, autojump_clock: obje
 
 
 async def test_a_paused_job_rests_and_goes_on_from_when_it_is_told_to(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         controls = house.daemon.cron.controls
         await schedule(house)
         await controls.pause("/ann/cron/sum", paused=True)
@@ -303,7 +303,7 @@ async def test_a_paused_job_rests_and_goes_on_from_when_it_is_told_to(tmp_path: 
 
 
 async def test_a_removed_job_runs_no_more_and_its_name_is_free(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         controls = house.daemon.cron.controls
         first = await schedule(house)
         await trio.sleep(TEN_S)
@@ -320,7 +320,7 @@ async def test_a_removed_job_runs_no_more_and_its_name_is_free(tmp_path: Path, a
 
 async def test_removing_a_job_stops_its_run(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await schedule(house)
         model.enqueue(1_000.0, say("slow"))
         await trio.sleep(TEN_S + 10)
@@ -332,7 +332,7 @@ async def test_removing_a_job_stops_its_run(tmp_path: Path, autojump_clock: obje
 
 
 async def test_a_job_runs_by_hand_beside_its_schedule(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await schedule(house)
         await trio.sleep(60)
         run = await house.daemon.cron.controls.run("/ann/cron/sum")
@@ -347,7 +347,7 @@ async def test_a_job_runs_by_hand_beside_its_schedule(tmp_path: Path, autojump_c
 
 async def away(folder: Path, hours: float, clock: VirtualClock, jobs: dict[str, dict[str, Any]]) -> None:
     """Add jobs, each hour unless said otherwise, run for a minute, and be away."""
-    async with open_house(folder, location="daycare.db", clock=clock) as house:
+    async with open_daemon(folder, location="daycare.db", clock=clock) as house:
         await house.talk("hello")
         for name, fields in jobs.items():
             await schedule(house, name, **({"cron": "0 * * * *"} | fields))
@@ -368,7 +368,7 @@ async def test_after_an_absence_each_policy_decides_and_every_time_is_in_the_led
         "stale": {"cron": "0 1 * * *", "misfire": "within 60"},
     }
     await away(tmp_path, 3.5, clock, jobs)
-    async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", clock=clock) as house:
         await trio.sleep(10 * 60)
         assert await states(house, "never") == [("01:00", "missed"), ("02:00", "missed"), ("03:00", "missed")]
         assert await states(house, "once") == [("01:00", "missed"), ("02:00", "missed"), ("03:00", "late")]
@@ -388,7 +388,7 @@ async def test_after_an_absence_each_policy_decides_and_every_time_is_in_the_led
 async def test_catching_up_is_spread_over_time(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
     await away(tmp_path, 2.5, clock, {f"job{n}": {"misfire": "run_once"} for n in range(12)})
-    async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", clock=clock) as house:
         begin = clock.now_ms()
         await trio.sleep(70)
         runs = [run for run in await house.store.of(CronRows).runs(limit=1000) if run.state == "late"]
@@ -401,7 +401,7 @@ async def test_what_is_on_time_does_not_wait_for_what_is_late(tmp_path: Path, au
     clock = VirtualClock()
     jobs = {f"job{n}": {"misfire": "run_once"} for n in range(24)} | {"due": {"cron": "31 3 * * *"}}
     await away(tmp_path, 3.5, clock, jobs)
-    async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", clock=clock) as house:
         await trio.sleep(70)
         [run] = await ledger(house, "due")
         assert run.state == "ran" and run.started_at == run.due_at
@@ -410,7 +410,7 @@ async def test_what_is_on_time_does_not_wait_for_what_is_late(tmp_path: Path, au
 async def test_a_short_stop_makes_nothing_late(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
     await away(tmp_path, 1 + 50 / 3600, clock, {"sum": {"misfire": "skip"}})
-    async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", clock=clock) as house:
         await trio.sleep(60)
         assert await states(house) == [("01:00", "ran")]
 
@@ -419,7 +419,7 @@ async def test_a_long_absence_is_recorded_in_bounded_form(tmp_path: Path, autoju
     clock = VirtualClock()
     await away(tmp_path, 24 * 30, clock, {"sum": {"cron": "* * * * *", "misfire": "run_once"}})
     clock.shift(30)
-    async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", clock=clock) as house:
         await trio.sleep(25)
         found = await ledger(house)
         assert sum(run.count for run in found) == 30 * 24 * 60
@@ -435,7 +435,7 @@ async def test_a_clock_that_is_set_neither_repeats_nor_loses_a_time(
     tmp_path: Path, autojump_clock: object, jump_s: float
 ) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, clock=clock) as house:
+    async with open_daemon(tmp_path, clock=clock) as house:
         await schedule(house, misfire="skip")
         await trio.sleep(4 * TEN_S)
         clock.shift(jump_s)
@@ -450,7 +450,7 @@ async def test_a_clock_that_is_set_neither_repeats_nor_loses_a_time(
 
 async def test_a_glitch_of_the_clock_costs_no_time_that_comes_again(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, clock=clock) as house:
+    async with open_daemon(tmp_path, clock=clock) as house:
         await schedule(house, misfire="skip")
         await trio.sleep(TEN_S + 100)
         clock.shift(10 * DAY_S)
@@ -465,20 +465,20 @@ async def test_a_glitch_that_ended_while_nobody_was_there_costs_none_either(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", clock=clock) as house:
         await schedule(house, misfire="skip")
         await trio.sleep(100)
         clock.shift(10 * DAY_S)
         await trio.sleep(120)
     clock.shift(-10 * DAY_S)
-    async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", clock=clock) as house:
         await trio.sleep(2 * TEN_S)
         found = [run for run in await ledger(house) if run.due_at < EPOCH_MS + DAY_S * 1000]
         assert [(clock_of(run.due_at), run.state) for run in found] == [("00:10", "ran"), ("00:20", "ran")]
 
 
 async def test_the_jobs_of_a_user_who_was_removed_go_with_them(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
         controls = house.daemon.cron.controls
         await controls.add("ben", "sum", CronSpec(cron="*/10 * * * *", prompt="x"), source="cli")
@@ -491,7 +491,7 @@ async def test_the_jobs_of_a_user_who_was_removed_go_with_them(tmp_path: Path, a
 async def test_observers_hear_what_became_of_each_time(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
     await away(tmp_path, 3.5, clock, {"sum": {"misfire": "run_once"}})
-    async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", clock=clock) as house:
         await trio.sleep(60)
         assert [event["due_at"] for event in house.events("cron.missed")] == [
             ms("2027-01-01T01:00"),

@@ -16,7 +16,7 @@ from daycare.config import Config, ModelsSection, ProviderSection, check
 from daycare.features.cron.rows import CronRows
 from daycare.plugin import InferRequest
 from daycare.store.records import AgentConfig
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.cron.helpers import TEN_S, delivered, ledger, schedule
 
@@ -40,7 +40,7 @@ def write(folder: Path, name: str, text: str) -> Path:
     return file
 
 
-async def jobs(house: House) -> list[str]:
+async def jobs(house: TestDaemon) -> list[str]:
     return [job.id for job in await house.store.of(CronRows).find()]
 
 
@@ -48,14 +48,14 @@ def results_of(request: InferRequest) -> list[ToolResult]:
     return [part for message in request.messages for part in message.parts if isinstance(part, ToolResult)]
 
 
-def problems(house: House) -> list[str]:
+def problems(house: TestDaemon) -> list[str]:
     return [str(problem) for problem in house.daemon.cron.controls.problems]
 
 
 async def test_a_file_is_a_job(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     write(tmp_path, "morning.md", MORNING)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await trio.sleep(TEN_S)
         job = await house.daemon.cron.controls.at("/ann/cron/morning")
         assert (job.source, job.source_ref) == ("file", "cron/morning.md")
@@ -73,7 +73,7 @@ async def test_a_file_that_changes_is_read_again_and_one_that_goes_takes_its_job
     tmp_path: Path, autojump_clock: object
 ) -> None:
     file = write(tmp_path, "morning.md", MORNING)
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await trio.sleep(LOOK_S)
         file.write_text(MORNING.replace("two lines", "ten lines"))
         write(tmp_path, "evening.md", MORNING)
@@ -114,7 +114,7 @@ async def test_a_broken_file_is_told_and_wipes_nothing(
 ) -> None:
     write(tmp_path, "good.md", MORNING)
     broken = write(tmp_path, "broken.md", MORNING)
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await trio.sleep(LOOK_S)
         assert await jobs(house) == ["broken", "good"] and problems(house) == []
         broken.write_text(text)
@@ -132,7 +132,7 @@ async def test_a_broken_file_is_told_and_wipes_nothing(
 
 async def test_a_folder_that_cannot_be_read_wipes_nothing(tmp_path: Path, autojump_clock: object) -> None:
     write(tmp_path, "good.md", MORNING)
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await trio.sleep(LOOK_S)
         (tmp_path / "cron").rename(tmp_path / "elsewhere")
         (tmp_path / "cron").write_text("no folder")
@@ -149,7 +149,7 @@ async def test_what_is_no_plain_file_is_no_job(tmp_path: Path, autojump_clock: o
     (tmp_path / "cron" / "long.md").write_text(MORNING + "x" * 70_000)
     (tmp_path / "cron" / "many.md").write_text(f"---\ncron: {'x' * 9_000}\n---\nhello")
     (tmp_path / "cron" / "nowhere.md").symlink_to("/nowhere/at/all")
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await trio.sleep(LOOK_S)
         assert await jobs(house) == []
         assert len(problems(house)) == 7
@@ -168,7 +168,7 @@ def configured(**sections: CronSection) -> Config:
 
 async def test_config_has_jobs_that_only_config_changes(tmp_path: Path, autojump_clock: object) -> None:
     config = configured(news=CronSection(cron="*/10 * * * *", prompt="the news"))
-    async with open_house(tmp_path, location="daycare.db", config=config) as house:
+    async with open_daemon(tmp_path, location="daycare.db", config=config) as house:
         controls = house.daemon.cron.controls
         await trio.sleep(TEN_S)
         assert [run.state for run in await ledger(house, "news")] == ["ran"]
@@ -178,11 +178,11 @@ async def test_config_has_jobs_that_only_config_changes(tmp_path: Path, autojump
             assert error.value.code == "CRON_READ_ONLY" and "config.toml [cron.news]" in error.value.message
         assert (await controls.pause("/ann/cron/news", paused=True)).paused
     changed = replace(config, cron={"news": CronSection(cron="*/5 * * * *", prompt="the news")})
-    async with open_house(tmp_path, location="daycare.db", config=changed) as house:
+    async with open_daemon(tmp_path, location="daycare.db", config=changed) as house:
         await trio.sleep(LOOK_S)
         job = await house.daemon.cron.controls.at("/ann/cron/news")
         assert job.paused and job.spec.cron == "*/5 * * * *"
-    async with open_house(tmp_path, location="daycare.db", config=configured()) as house:
+    async with open_daemon(tmp_path, location="daycare.db", config=configured()) as house:
         await trio.sleep(LOOK_S)
         assert await jobs(house) == []
 
@@ -204,7 +204,7 @@ def test_config_is_checked_with_the_line_of_what_is_wrong(tmp_path: Path) -> Non
 
 async def test_the_first_of_a_name_keeps_it(tmp_path: Path, autojump_clock: object) -> None:
     write(tmp_path, "sum.md", MORNING)
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         await schedule(house)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(house.daemon.work)
@@ -220,7 +220,7 @@ async def test_the_first_of_a_name_keeps_it(tmp_path: Path, autojump_clock: obje
 
 async def test_an_agent_schedules_for_its_own_user(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.enqueue(
             call(
                 ("cron_add", {"name": "tea", "prompt": "Say that tea is ready", "cron": "*/20 * * * *"}),
@@ -261,7 +261,7 @@ async def test_what_an_agent_may_not_schedule_it_is_told(
     tmp_path: Path, autojump_clock: object, arguments: dict[str, str], why: str
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.enqueue(call(("cron_add", {"name": "x", "prompt": "p"} | arguments)), say("no"))
         await house.talk("do it")
         [result] = results_of(model.history[1])
@@ -274,7 +274,7 @@ async def test_what_stands_in_a_file_an_agent_can_pause_and_nothing_else(
 ) -> None:
     write(tmp_path, "morning.md", MORNING)
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await trio.sleep(LOOK_S)
         model.enqueue(call(("cron_remove", {"name": "morning"})), call(("cron_pause", {"name": "morning"})), say("ok"))
         await house.talk("stop that")
@@ -284,7 +284,7 @@ async def test_what_stands_in_a_file_an_agent_can_pause_and_nothing_else(
 
 
 async def test_a_rule_keeps_an_agent_from_scheduling(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         asked: list[tuple[str, str, str]] = []
 
         async def may(subject: str, action: str, target: str) -> None:
@@ -303,7 +303,7 @@ async def test_a_rule_keeps_an_agent_from_scheduling(tmp_path: Path, autojump_cl
 
 
 async def test_people_see_pause_and_run_jobs_in_a_chat(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         assert "Nothing is scheduled" in await house.talk("/cron")
         await schedule(house, "sum", prompt="sum it up", cron="0 7 * * *")
         assert "sum [0 7 * * * UTC] sum it up: next 2027-01-01T07:00:00+00:00" in await house.talk("/cron")
@@ -344,7 +344,7 @@ def test_silence_is_one_word_alone() -> None:
 
 
 async def test_errors_name_what_is_wrong(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         controls = house.daemon.cron.controls
         await schedule(house)
         cases: list[tuple[object, type[DaycareError], str]] = [
@@ -371,7 +371,7 @@ async def test_what_an_agent_schedules_may_do_no_more_than_it_may_itself(
 ) -> None:
     rules = Permissions(rules=(OwnRule(action="message", decision="deny", object="/ann/agent/bank"),))
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.agent("/ann/agent/bank")
         await house.agent("/ann/agent/mailer", AgentConfig(permissions=rules, tools=("cron_add", "cron_remove", "ask")))
         await schedule(house, "free", at="2027-01-01T00:10")

@@ -14,7 +14,7 @@ from daycare.base.messages import ToolResult
 from daycare.features.cron.rows import CronRows
 from daycare.features.tasks.records import TaskSpec
 from daycare.store.records import User
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.cron.helpers import delivered
 
@@ -23,15 +23,15 @@ JOB = {"name": "plants", "prompt": "water the plants", "cron": "0 9 * * *"}
 
 
 @asynccontextmanager
-async def family(tmp: Path, model: Scripted | None = None) -> AsyncIterator[House]:
-    async with open_house(tmp, model) as house:
+async def family(tmp: Path, model: Scripted | None = None) -> AsyncIterator[TestDaemon]:
+    async with open_daemon(tmp, model) as house:
         await house.store.people.add(User(id="mia", name="Mia", parent="ann", keys=("direct:mia",)))
         await house.talk("hello", user="mia")
         await house.talk("hello")
         yield house
 
 
-async def attempt(house: House, tool: str, arguments: dict[str, Any], user: str = "mia") -> ToolResult:
+async def attempt(house: TestDaemon, tool: str, arguments: dict[str, Any], user: str = "mia") -> ToolResult:
     """Let a person's agent call a tool; return what it is told."""
     house.model.enqueue(call((tool, arguments)), say("done"))
     await house.talk("go", user=user)

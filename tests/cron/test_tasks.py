@@ -15,7 +15,7 @@ from daycare.features.tasks.records import Task
 from daycare.features.tasks.rows import TaskRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.chance import sliced
 from tests.cron.helpers import TEN_S, delivered, ledger, schedule
@@ -23,7 +23,7 @@ from tests.cron.helpers import TEN_S, delivered, ledger, schedule
 NOON = "2027-01-01T00:10"
 
 
-async def tasks(house: House) -> list[Task]:
+async def tasks(house: TestDaemon) -> list[Task]:
     return sorted(await house.store.of(TaskRows).find(), key=lambda task: task.no)
 
 
@@ -31,7 +31,7 @@ async def test_each_time_is_a_task_and_the_ledger_has_its_end_cost_and_receipt(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         await schedule(house, prompt="report on {{city}}", at=NOON, task="report", parameters={"city": "Bonn"})
         model.enqueue(call(("task_progress", {"text": "half"})), 60.0, say("It rains."))
@@ -62,7 +62,7 @@ async def test_each_time_is_a_task_and_the_ledger_has_its_end_cost_and_receipt(
 
 async def test_each_run_knows_what_the_last_one_said(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted(lambda request: say(f"answer {len(model.history)}"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await schedule(house, task="report")
         await trio.sleep(2 * TEN_S)
         assert [task.state for task in await tasks(house)] == ["done", "done"]
@@ -73,7 +73,7 @@ async def test_a_task_that_is_cancelled_or_expires_is_no_failure_to_try_again(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await schedule(house, at=NOON, task="report", retry=3)
         await schedule(house, "short", at=NOON, task="short", retry=3, deadline_s=60.0)
         model.enqueue(100.0, 100.0, say("late"), say("late"))
@@ -90,7 +90,7 @@ async def test_a_task_that_is_cancelled_or_expires_is_no_failure_to_try_again(
 async def test_a_failed_task_is_tried_again_as_another_one(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     refused = BusyError("BAD_REQUEST", "the model refuses the request")
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         await schedule(house, at=NOON, task="report", retry=1)
         model.enqueue(*[refused] * 5, say("Now it works."))
@@ -108,7 +108,7 @@ async def test_what_a_task_says_when_it_fails_has_its_receipt_in_the_ledger(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         await schedule(house, at=NOON, task="report", deadline_s=60.0)
         model.enqueue(call(("task_progress", {"text": "half"})), 3600.0, say("late"))
@@ -124,7 +124,7 @@ async def test_overlap_counts_a_task_that_has_not_ended(
     tmp_path: Path, autojump_clock: object, overlap: str, states: list[str]
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await schedule(house, cron="* * * * *", task="report", overlap=overlap)
         model.enqueue(100.0, say("slow"))
         await trio.sleep(170)
@@ -133,7 +133,7 @@ async def test_overlap_counts_a_task_that_has_not_ended(
 
 async def test_a_run_that_finds_no_room_for_its_task_says_so(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model, work=False) as house:
+    async with open_daemon(tmp_path, model, work=False) as house:
         from tests.tasks.helpers import start
 
         for number in range(50):
@@ -162,7 +162,7 @@ async def test_a_run_that_finds_no_room_for_its_task_says_so(tmp_path: Path, aut
 async def test_a_task_that_makes_no_sense_is_refused_by_its_field(
     tmp_path: Path, autojump_clock: object, fields: dict[str, object], what: str
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await schedule(house, task="r")
         with pytest.raises(InvalidError, match=what):
             await house.daemon.cron.controls.change("/ann/cron/sum", {"task": None} | fields)
@@ -175,7 +175,7 @@ def test_a_file_names_the_task_in_its_fields() -> None:
 
 async def test_an_agent_schedules_tasks_where_it_may_start_some(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         arguments = {"name": "daily", "prompt": "sum it up", "cron": "0 7 * * *", "task": "report"}
         model.enqueue(call(("cron_add", arguments)), say("done"))
         await house.talk("go")
@@ -198,7 +198,7 @@ async def test_an_agent_schedules_tasks_where_it_may_start_some(tmp_path: Path, 
 async def test_a_crash_anywhere_between_due_and_done_neither_loses_nor_doubles_the_task(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async def story(house: House) -> None:
+    async def story(house: TestDaemon) -> None:
         if not await house.store.of(CronRows).find():
             await house.talk("hello", key="hello")
             await schedule(house, at=NOON, task="report")
@@ -222,7 +222,7 @@ async def test_a_crash_anywhere_between_due_and_done_neither_loses_nor_doubles_t
         replies: list[str] = []
 
         async def again(
-            house: House,
+            house: TestDaemon,
             found: list[Task] = found,
             runs: list[CronRun] = runs,
             replies: list[str] = replies,

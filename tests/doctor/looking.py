@@ -6,9 +6,9 @@ from typing import Any
 
 import apsw
 
-from daycare.ops.doctor.finding import Finding
-from daycare.ops.doctor.looks import LOOKS, Mended, examine, mend
-from daycare.ops.doctor.scene import Scene
+from daycare.ops.doctor.checks import CHECKS, Mended, examine, mend
+from daycare.ops.doctor.context import DoctorContext
+from daycare.ops.doctor.finding import DoctorFinding
 from daycare.store.home import Home
 from daycare.store.vault import open_vault
 
@@ -17,9 +17,9 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def look(home: Home, *names: str, offline: bool = False) -> list[Finding]:
+def look(home: Home, *names: str, offline: bool = False) -> list[DoctorFinding]:
     """Return what looks find, all of them if none is named."""
-    return list(examine(Scene.of(home, now_ms(), offline=offline), names or tuple(LOOKS)))
+    return list(examine(DoctorContext.of(home, now_ms(), offline=offline), names or tuple(CHECKS)))
 
 
 def bad(home: Home, *names: str, offline: bool = False) -> list[tuple[str, str, str]]:
@@ -29,15 +29,15 @@ def bad(home: Home, *names: str, offline: bool = False) -> list[tuple[str, str, 
     ]
 
 
-def one(home: Home, name: str) -> Finding:
+def one(home: Home, name: str) -> DoctorFinding:
     """Return the worst finding of a look."""
     rank = ("ok", "warn", "fail")
     return max(look(home, name), key=lambda each: rank.index(each.level))
 
 
 def fix(home: Home, *names: str, dry_run: bool = False) -> list[Mended]:
-    scene = Scene.of(home, now_ms())
-    return list(mend(scene, list(examine(scene, names or tuple(LOOKS))), now_ms(), dry_run=dry_run))
+    context = DoctorContext.of(home, now_ms())
+    return list(mend(context, list(examine(context, names or tuple(CHECKS))), now_ms(), dry_run=dry_run))
 
 
 def sql(home: Home, statement: str, *values: Any) -> None:

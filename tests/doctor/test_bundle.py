@@ -10,10 +10,10 @@ from urllib.parse import quote
 import pytest
 
 from daycare.base.errors import ConflictError, UnavailableError
-from daycare.ops.doctor.bundle import Member, refuse_target, write_bundle
-from daycare.ops.doctor.looks import examine
+from daycare.ops.doctor.bundle import BundleMember, refuse_target, write_bundle
+from daycare.ops.doctor.checks import examine
+from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.pseudonyms import Pseudonyms
-from daycare.ops.doctor.scene import Scene
 from daycare.ops.unit import Unit
 from daycare.process import EmbeddedDaemon
 from daycare.store.home import Home
@@ -69,9 +69,9 @@ def lived(home: Home) -> Home:
     return home
 
 
-def pack(home: Home, target: Path, *, keep_names: bool = False) -> tuple[list[Member], dict[str, str]]:
-    scene = Scene.of(home, now_ms(), offline=True)
-    members = write_bundle(target, scene, list(examine(scene)), keep_names=keep_names)
+def pack(home: Home, target: Path, *, keep_names: bool = False) -> tuple[list[BundleMember], dict[str, str]]:
+    context = DoctorContext.of(home, now_ms(), offline=True)
+    members = write_bundle(target, context, list(examine(context)), keep_names=keep_names)
     with tarfile.open(fileobj=io.BytesIO(target.read_bytes())) as archive:
         found = {}
         for entry in archive.getmembers():

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from daycare.api.client import Client
-from daycare.ops.doctor.finding import Finding
+from daycare.ops.doctor.finding import DoctorFinding
 from daycare.ops.doctor.service import LINGER
 from daycare.ops.unit import Unit
 from daycare.process import EmbeddedDaemon
@@ -116,7 +116,7 @@ def test_jobs_that_a_daemon_lets_wait_are_told(home: Home, fake: FakeDaemon) -> 
 # -- models ------------------------------------------------------------------------------------------------------------
 
 
-async def _look(home: Home, *names: str, **how: Any) -> list[Finding]:
+async def _look(home: Home, *names: str, **how: Any) -> list[DoctorFinding]:
     return await trio.to_thread.run_sync(partial(look, home, *names, **how))
 
 

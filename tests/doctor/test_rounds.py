@@ -7,33 +7,33 @@ from pathlib import Path
 import pytest
 
 from daycare.base.errors import InvalidError
-from daycare.ops.doctor.finding import Finding, Look, Mend
-from daycare.ops.doctor.looks import LOOKS, chosen, examine, mend
-from daycare.ops.doctor.scene import Scene
+from daycare.ops.doctor.checks import CHECKS, chosen, examine, mend
+from daycare.ops.doctor.context import DoctorContext
+from daycare.ops.doctor.finding import DoctorFinding, Look, Mend
 from daycare.store.home import Home, HomeLock
 from tests.doctor.looking import now_ms
 
 
 @pytest.fixture
-def scene(home: Home) -> Scene:
-    return Scene.of(home, now_ms(), offline=True)
+def context(home: Home) -> DoctorContext:
+    return DoctorContext.of(home, now_ms(), offline=True)
 
 
-def test_a_look_that_hangs_is_told_and_holds_up_no_other(scene: Scene) -> None:
+def test_a_look_that_hangs_is_told_and_holds_up_no_other(context: DoctorContext) -> None:
     release = threading.Event()
     ended: list[bool] = []
 
-    def hangs(_: Scene) -> Iterator[Finding]:
+    def hangs(_: DoctorContext) -> Iterator[DoctorFinding]:
         release.wait(60)
         ended.append(True)
-        yield Finding("ok", "late", "")
+        yield DoctorFinding("ok", "late", "")
 
-    def works(_: Scene) -> Iterator[Finding]:
-        yield Finding("ok", "works", "yes")
+    def works(_: DoctorContext) -> Iterator[DoctorFinding]:
+        yield DoctorFinding("ok", "works", "yes")
 
     looks: dict[str, tuple[Look, float]] = {"hangs": (hangs, 0.3), "works": (works, 30.0)}
     waiting: list[list[str]] = []
-    hung, worked = examine(scene, tuple(looks), lambda names: waiting.append(list(names)), looks=looks)
+    hung, worked = examine(context, tuple(looks), lambda names: waiting.append(list(names)), looks=looks)
     assert not ended, "somebody waited for it"
     release.set()
     assert (hung.level, hung.look, hung.hint) == ("fail", "hangs", "daycare doctor --only hangs")
@@ -41,12 +41,12 @@ def test_a_look_that_hangs_is_told_and_holds_up_no_other(scene: Scene) -> None:
     assert waiting and all(names == ["hangs"] for names in waiting)
 
 
-def test_a_look_that_breaks_is_told_with_what_it_found_before(scene: Scene) -> None:
-    def breaks(_: Scene) -> Iterator[Finding]:
-        yield Finding("warn", "one", "first")
+def test_a_look_that_breaks_is_told_with_what_it_found_before(context: DoctorContext) -> None:
+    def breaks(_: DoctorContext) -> Iterator[DoctorFinding]:
+        yield DoctorFinding("warn", "one", "first")
         raise ValueError("a defect")
 
-    found = list(examine(scene, ("breaks",), looks={"breaks": (breaks, 30.0)}))
+    found = list(examine(context, ("breaks",), looks={"breaks": (breaks, 30.0)}))
     assert [(each.level, each.message) for each in found] == [
         ("warn", "first"),
         ("fail", "looking at breaks: ValueError: a defect"),
@@ -55,7 +55,7 @@ def test_a_look_that_breaks_is_told_with_what_it_found_before(scene: Scene) -> N
 
 def test_looks_are_chosen_by_name_in_their_own_order() -> None:
     assert chosen(["disk", "home"]) == ("home", "disk")
-    assert chosen([]) == tuple(LOOKS)
+    assert chosen([]) == tuple(CHECKS)
     with pytest.raises(InvalidError, match="doctr"):
         chosen(["doctr"])
 
@@ -67,7 +67,7 @@ def test_a_look_stands_alone_for_each_part_that_is_broken(home: Home) -> None:
     home.starts_file.write_text("?")
     home.cron.write_text("no folder")
     (home.path / "restoring").touch()
-    found = list(examine(Scene.of(home, now_ms(), offline=True)))
+    found = list(examine(DoctorContext.of(home, now_ms(), offline=True)))
     assert {"home", "config", "database", "backup", "keys"} <= {each.about for each in found if each.level == "fail"}
     assert [each for each in found if "LOOK_FAILED" in each.message or "Error:" in each.message] == []
     assert all(each.hint for each in found if each.level == "fail"), [each for each in found if each.level == "fail"]
@@ -76,32 +76,32 @@ def test_a_look_stands_alone_for_each_part_that_is_broken(home: Home) -> None:
 # -- mending -----------------------------------------------------------------------------------------------------------
 
 
-def test_one_thing_is_mended_once_and_a_failure_holds_up_no_other(scene: Scene) -> None:
+def test_one_thing_is_mended_once_and_a_failure_holds_up_no_other(context: DoctorContext) -> None:
     done: list[str] = []
 
     def breaks() -> None:
         raise PermissionError("not yours")
 
     findings = [
-        Finding("fail", "a", "", look="a", mend=Mend("break", breaks)),
-        Finding("warn", "b", "", look="b", mend=Mend("mend", lambda: done.append("b"))),
-        Finding("warn", "c", "", look="c", mend=Mend("mend", lambda: done.append("c"))),
-        Finding("ok", "d", "", look="d", mend=Mend("never", lambda: done.append("d"))),
+        DoctorFinding("fail", "a", "", look="a", mend=Mend("break", breaks)),
+        DoctorFinding("warn", "b", "", look="b", mend=Mend("mend", lambda: done.append("b"))),
+        DoctorFinding("warn", "c", "", look="c", mend=Mend("mend", lambda: done.append("c"))),
+        DoctorFinding("ok", "d", "", look="d", mend=Mend("never", lambda: done.append("d"))),
     ]
-    assert [each.done for each in mend(scene, findings, now_ms(), dry_run=True)] == [False, False]
+    assert [each.done for each in mend(context, findings, now_ms(), dry_run=True)] == [False, False]
     assert done == []
-    broke, mended = mend(scene, findings, now_ms(), dry_run=False)
+    broke, mended = mend(context, findings, now_ms(), dry_run=False)
     assert (broke.done, broke.problem) == (False, "break: PermissionError: not yours")
     assert (mended.done, done) == (True, ["b"])
 
 
-def test_what_needs_the_home_alone_waits_for_nobody(scene: Scene) -> None:
-    findings = [Finding("warn", "a", "", look="a", mend=Mend("mend", lambda: None, alone=True))]
-    with HomeLock(scene.home) as lock:
+def test_what_needs_the_home_alone_waits_for_nobody(context: DoctorContext) -> None:
+    findings = [DoctorFinding("warn", "a", "", look="a", mend=Mend("mend", lambda: None, alone=True))]
+    with HomeLock(context.home) as lock:
         lock.acquire("run", now_ms())
-        [left] = mend(scene, findings, now_ms(), dry_run=False)
+        [left] = mend(context, findings, now_ms(), dry_run=False)
         assert not left.done and "is in use by daycare run" in left.problem
-    [done] = mend(scene, findings, now_ms(), dry_run=False)
+    [done] = mend(context, findings, now_ms(), dry_run=False)
     assert done.done
 
 
@@ -113,6 +113,6 @@ def test_looking_changes_no_file(home: Home) -> None:
     home.config.chmod(0o644)
     (home.path / "starts.json.new").touch()
     before = tree()
-    list(examine(Scene.of(home, now_ms())))
+    list(examine(DoctorContext.of(home, now_ms())))
     assert tree() == before
     assert not Path(home.path / "daycare.lock").exists() or before[str(home.path / "daycare.lock")]

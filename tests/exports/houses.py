@@ -10,23 +10,23 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.cron import CronSpec
+from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Message, Origin, Text, ToolCall, ToolResult
 from daycare.base.path import Kind
 from daycare.base.path import Path as Address
-from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config
 from daycare.features.cron.records import NewCronJob
 from daycare.features.cron.rows import CronRows
-from daycare.features.exports.archive import Archive
-from daycare.features.exports.engine import Exports, Progress, Report
+from daycare.features.exports.archive import ExportArchive
+from daycare.features.exports.engine import ExportEngine, ExportProgress, ExportReport
 from daycare.features.exports.names import Renaming
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, Summary, TurnEnd, User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.records_exports import Anything, JobRecord, Record
-from daycare.testing.house import House, open_house
+from daycare.store.records_exports import Anything, ExportRecord, JobRecord
+from daycare.testing.daemon import TestDaemon, open_daemon
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=ExportRecord)
 WORK = "/ann/agent/work"
 ANN = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann", reason="set up")
 SAID = ("My sister Clara lives in Bern.", "I love green tea.", "My favourite colour is teal.")
@@ -36,16 +36,16 @@ QUIET_S = 500.0  # until workers have looked at what was said
 
 
 @asynccontextmanager
-async def house_at(folder: Path) -> AsyncIterator[House]:
+async def house_at(folder: Path) -> AsyncIterator[TestDaemon]:
     """Open a house over a file in `folder`."""
     folder.mkdir(exist_ok=True)
-    async with open_house(folder, config=CONFIG, location="daycare.db", curates=True) as house:
+    async with open_daemon(folder, config=CONFIG, location="daycare.db", curates=True) as house:
         if await house.store.people.get("bob") is None:
             await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
         yield house
 
 
-async def lived(house: House) -> None:
+async def lived(house: TestDaemon) -> None:
     """Let the agent `WORK` talk, learn, keep documents and files, and have a helper with a helper of its own."""
     work = await house.agent(WORK, AgentConfig(description="does the work", model="offline/rules"))
     for text in SAID:
@@ -75,7 +75,7 @@ async def lived(house: House) -> None:
     await trio.sleep(QUIET_S)
 
 
-async def long_result(house: House, path: str) -> None:
+async def long_result(house: TestDaemon, path: str) -> None:
     """Let the agent's last turn have a tool result that was too long for a prompt."""
     agent = await house.daemon.directory.at(path)
     [row] = [await house.store.inbox.post(_letter(path))]
@@ -103,7 +103,7 @@ async def long_result(house: House, path: str) -> None:
     await house.store.turns.finish(agent, turn, end)
 
 
-async def summed_up(house: House, path: str) -> None:
+async def summed_up(house: TestDaemon, path: str) -> None:
     """Let a summary stand for the agent's turns."""
     agent = await house.daemon.directory.at(path)
     [(_, last)] = [pair for pair in await house.store.agents.recency("ann", "agent") if pair[0].path == path]
@@ -114,7 +114,7 @@ async def summed_up(house: House, path: str) -> None:
     await house.store.summaries.add(summary, None)
 
 
-async def documents(house: House, owner: str) -> None:
+async def documents(house: TestDaemon, owner: str) -> None:
     """Let the agent have documents with a history: of a person, of its own, deleted, and of who it is."""
     write = house.store.documents.write
 
@@ -135,19 +135,21 @@ async def documents(house: House, owner: str) -> None:
     await put(Layer.USER, "ann", "USER.md", "Ann gardens.", ANN)
 
 
-def exports_of(house: House) -> Exports:
+def exports_of(house: TestDaemon) -> ExportEngine:
     """Return what exports and imports in a house."""
     return house.daemon.exports
 
 
-async def exported(house: House, path: str = WORK, *, shared: bool = False) -> tuple[Report, bytes]:
+async def exported(house: TestDaemon, path: str = WORK, *, shared: bool = False) -> tuple[ExportReport, bytes]:
     """Export an agent; return what came of it, and the file."""
     exports = exports_of(house)
-    report = await exports.export(path, shared=shared, progress=Progress())
+    report = await exports.export(path, shared=shared, progress=ExportProgress())
     return report, b"".join([piece async for piece in exports.fetch(report.id)])
 
 
-async def imported(house: House, data: bytes, path: str, *, approve: bool = False, dry_run: bool = False) -> Report:
+async def imported(
+    house: TestDaemon, data: bytes, path: str, *, approve: bool = False, dry_run: bool = False
+) -> ExportReport:
     """Import a file as an agent."""
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -157,12 +159,12 @@ async def imported(house: House, data: bytes, path: str, *, approve: bool = Fals
     exports = exports_of(house)
     upload, size = await exports.receive(pieces())
     assert size == len(data)
-    return await exports.bring(upload, path, approve=approve, dry_run=dry_run, progress=Progress())
+    return await exports.bring(upload, path, approve=approve, dry_run=dry_run, progress=ExportProgress())
 
 
 def records(data: bytes) -> list[Anything]:
     """Return the records of an export."""
-    return list(Archive(BytesIO(data)).records())
+    return list(ExportArchive(BytesIO(data)).records())
 
 
 def as_it_should_be(data: bytes, new: str, *, trusted: bool = False) -> list[Anything]:
@@ -174,7 +176,7 @@ def as_it_should_be(data: bytes, new: str, *, trusted: bool = False) -> list[Any
 
 def files(data: bytes) -> list[tuple[str, bytes]]:
     """Return name and bytes of the files of an export."""
-    return [(record.name, content) for _, record, content in Archive(BytesIO(data)).files()]
+    return [(record.name, content) for _, record, content in ExportArchive(BytesIO(data)).files()]
 
 
 def of_kind(data: bytes, kind: type[R]) -> list[R]:

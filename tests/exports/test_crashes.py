@@ -8,7 +8,7 @@ from daycare.features import open_store
 from daycare.store.records import User
 from daycare.store.sqlite.database import count
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted
 from tests.chance import commits
 from tests.exports.houses import CONFIG, as_it_should_be, exported, house_at, imported, records
@@ -17,7 +17,7 @@ BOBS = "/bob/agent/second"
 MOST = 20  # commits of an import, and a few more
 
 
-async def story(house: House, data: bytes) -> None:
+async def story(house: TestDaemon, data: bytes) -> None:
     await imported(house, data, BOBS)
 
 

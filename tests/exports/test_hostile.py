@@ -15,7 +15,7 @@ import pytest
 from daycare.base.errors import InvalidError
 from daycare.base.limits import EXPORT_LINE_MAX_BYTES
 from daycare.features.exports import archive, tar
-from daycare.features.exports.archive import END, MANIFEST, PARTS, Archive
+from daycare.features.exports.archive import END, MANIFEST, PARTS, ExportArchive
 from tests.exports.houses import house_at, imported
 
 BOBS = "/bob/agent/second"
@@ -167,7 +167,7 @@ async def test_what_is_not_as_it_should_be_is_refused(
 
 
 def read(data: bytes) -> None:
-    Archive(io.BytesIO(data)).read(lambda record: None)
+    ExportArchive(io.BytesIO(data)).read(lambda record: None)
 
 
 def test_an_untouched_one_is_taken(life: bytes) -> None:
@@ -246,7 +246,7 @@ def test_a_line_without_an_end_is_not_gathered() -> None:
             return b"x" * size
 
     source = Endless()
-    part = tar.Part(source, "turns.jsonl", 2**33 - 1)
+    part = tar.ArchivePart(source, "turns.jsonl", 2**33 - 1)
     with pytest.raises(InvalidError, match="is over"):
         list(part.lines(EXPORT_LINE_MAX_BYTES))
     assert source.given < 2 * EXPORT_LINE_MAX_BYTES

@@ -11,13 +11,13 @@ from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
 from daycare.base.path import Path as Address
 from daycare.features.cron.rows import CronRows
-from daycare.features.exports.engine import Progress
+from daycare.features.exports.engine import ExportProgress
 from daycare.features.exports.names import Renaming
 from daycare.store.records import AgentConfig
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_exports import AgentRecord, Anything, DocumentRecord, TurnRecord
 from daycare.store.records_memories import Tier
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from tests.exports.houses import (
     QUIET_S,
     WORK,
@@ -42,7 +42,7 @@ def as_trusted(found: list[Anything]) -> list[DocumentRecord]:
     return [record for record in renamed if isinstance(record, DocumentRecord)]
 
 
-async def soul(house: House, path: str) -> str | None:
+async def soul(house: TestDaemon, path: str) -> str | None:
     """Return what an agent's prompts say of who it is."""
     agent = await house.daemon.directory.at(path)
     reading, _ = await house.daemon.memory.documents.approved(agent, "SOUL.md")
@@ -77,7 +77,7 @@ async def test_a_clone_of_the_same_user_is_who_it_was(tmp_path: Path, autojump_c
     async with house_at(tmp_path) as house:
         await lived(house)
         before = records((await exported(house))[1])
-        report = await exports_of(house).clone(WORK, "/ann/agent/twin", progress=Progress())
+        report = await exports_of(house).clone(WORK, "/ann/agent/twin", progress=ExportProgress())
         assert report.held == ()
         assert await soul(house, "/ann/agent/twin") == "I am careful and brief."
         twins = records((await exported(house, "/ann/agent/twin"))[1])
@@ -213,7 +213,7 @@ async def test_shared_documents_come_only_where_there_are_none(
 async def test_to_forget_a_turn_of_a_clone_is_to_forget_that_one(tmp_path: Path, autojump_clock: object) -> None:
     async with house_at(tmp_path) as house:
         await lived(house)
-        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=Progress())
+        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=ExportProgress())
         twin = await house.daemon.directory.at("/ann/agent/twin")
         _, data = await exported(house, "/ann/agent/twin")
         last = max(

@@ -19,8 +19,7 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from daycare.base.consent import CHANGES, LOG, ApprovalsSection, Consent, chosen
-from daycare.base.consent import Rule as ApprovalRule
+from daycare.base.consent import CHANGES, LOG, ApprovalRule, ApprovalsSection, Consent, chosen
 from daycare.base.cron import CronSpec
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.messages import Envelope, Origin
@@ -29,14 +28,14 @@ from daycare.base.permission import ACTIONS, TOOL, Decision, OwnRule, Permission
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.backups import restoring
 from daycare.features.cron.rows import CronRows
-from daycare.features.exports.engine import Progress
+from daycare.features.exports.engine import ExportProgress
 from daycare.rules.consent import needed
 from daycare.store.home import Home
 from daycare.store.records import Agent, AgentConfig, NewTimer, User
 from daycare.store.records_approvals import Grant
 from daycare.store.records_budgets import BudgetRow
 from daycare.testing.clock import patient_clock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import call, say
 from tests.backup.homes import make
 from tests.exports.houses import exported, exports_of, imported
@@ -101,10 +100,10 @@ def config_of(rules: tuple[Rule, ...], approvals: ApprovalsSection) -> Config:
 @asynccontextmanager
 async def house_at(
     folder: Path, rules: tuple[Rule, ...] = RULES, approvals: ApprovalsSection = HERE
-) -> AsyncIterator[House]:
+) -> AsyncIterator[TestDaemon]:
     """Open a house with people and agents whom others could reach."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    async with open_house(folder, location="daycare.db", config=config_of(rules, approvals)) as house:
+    async with open_daemon(folder, location="daycare.db", config=config_of(rules, approvals)) as house:
         if await house.store.people.get("bob") is None:
             await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
             for user in ("ann", "bob"):
@@ -113,12 +112,12 @@ async def house_at(
         yield house
 
 
-def set_rules(house: House, *rules: Rule) -> None:
+def set_rules(house: TestDaemon, *rules: Rule) -> None:
     live = house.daemon.live
     live.take(replace(live.now, rules=rules))
 
 
-async def lived(house: House) -> None:
+async def lived(house: TestDaemon) -> None:
     """Let a narrowed agent bring about whatever an agent can."""
     store, directory = house.store, house.daemon.directory
     work = await house.agent(WORK, replace(NARROW, heartbeat_s=0))
@@ -167,20 +166,20 @@ async def lived(house: House) -> None:
 BELOW = {"helper": "/sub/0", "helper of a dead one": f"/{ORPHAN}", "search": "/search/0", "memory worker": "/memory"}
 OF_WORK = ("agent", "helper", "helper of a dead one", "search", "memory worker", "job", "helper's job", "job of tasks",
            "job for the agent", "person's job for the agent", "reminder")  # fmt: skip
-THINGS = (*OF_WORK, "lasting agent", "app")
+THINGS = (*OF_WORK, "permanent agent", "app")
 LEFT = ("signal_subscriptions", "approval_grants", "approvals", "waits", "tasks")
 JOBS = {"job": "news", "helper's job": "digest", "job of tasks": "chores", "job for the agent": "visit",
         "person's job for the agent": "reading"}  # fmt: skip
 
 
-async def rights_at(house: House, path: str, root: str, agent: Agent | None = None) -> Rights:
+async def rights_at(house: TestDaemon, path: str, root: str, agent: Agent | None = None) -> Rights:
     """Return what the agent at a path may do, below the root that was moved; of others by their names alone."""
     daemon, user = house.daemon, path.split("/")[1]
     agent = agent or await daemon.directory.at(path)
     offered = {tool.name for tool in daemon.catalogue.specs(agent)}
 
     async def may(action: str, target: str) -> bool:
-        return (await daemon.permits.may(agent.path, action, target)).decision is Decision.ALLOW
+        return (await daemon.permissions.may(agent.path, action, target)).decision is Decision.ALLOW
 
     named = {"itself": root, "its origin": WORK, "a helper": f"{root}/sub/0"}
     named |= {other: f"/{user}/{other}" for other in OTHERS}
@@ -203,7 +202,7 @@ async def rights_at(house: House, path: str, root: str, agent: Agent | None = No
     )
 
 
-async def acting(house: House, thing: str, root: str) -> Rights | None:
+async def acting(house: TestDaemon, thing: str, root: str) -> Rights | None:
     """Let a thing act, and return what it may then; None if it has not come."""
     user = root.split("/")[1]
     if (name := JOBS.get(thing)) is not None:
@@ -227,7 +226,7 @@ async def acting(house: House, thing: str, root: str) -> Rights | None:
     return await rights_at(house, path, root)
 
 
-def left_at(house: House, root: str) -> dict[str, int]:
+def left_at(house: TestDaemon, root: str) -> dict[str, int]:
     """Return how many of what never moves the agents below a root have."""
     ids = "SELECT id FROM agents WHERE path = ?1 OR path > ?1 || '/' AND path < ?1 || '0'"
     asked = "asker = ?1 OR asker > ?1 || '/' AND asker < ?1 || '0'"
@@ -246,10 +245,10 @@ SAME = {root: root for root in TWINS}
 Found = tuple[dict[str, Rights | None], dict[str, int]]
 
 
-async def found_at(house: House, roots: Mapping[str, str]) -> Found:
+async def found_at(house: TestDaemon, roots: Mapping[str, str]) -> Found:
     """Return what each thing may do where it came to, and what else of the first root's came there."""
     left = left_at(house, roots[WORK])
-    which = {"lasting agent": roots[SCRIBE], "app": roots[NOTES]}
+    which = {"permanent agent": roots[SCRIBE], "app": roots[NOTES]}
     return {thing: await acting(house, thing, which.get(thing, roots[WORK])) for thing in THINGS}, left
 
 
@@ -257,7 +256,7 @@ async def by_clone(folder: Path, roots: Mapping[str, str]) -> Found:
     async with house_at(folder / "here") as house:
         await lived(house)
         for root, to in roots.items():
-            await exports_of(house).clone(root, to, progress=Progress())
+            await exports_of(house).clone(root, to, progress=ExportProgress())
         return await found_at(house, roots)
 
 
@@ -395,7 +394,7 @@ async def test_a_copy_is_narrowed_by_rules_of_its_own_and_follows_those_that_hol
 ) -> None:
     async with house_at(tmp_path / "here") as house:
         await house.agent(WORK)
-        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=Progress())
+        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=ExportProgress())
         twin = await house.daemon.directory.at("/ann/agent/twin")
         told = [str(rule) for rule in twin.config.permissions.rules]
         assert told == [
@@ -406,9 +405,9 @@ async def test_a_copy_is_narrowed_by_rules_of_its_own_and_follows_those_that_hol
             "ask write_memory to all",  # as [approvals.work] says
         ]
         set_rules(house)
-        verdict = await house.daemon.permits.may(twin.path, "kill", "/ann/agent/bank")
+        verdict = await house.daemon.permissions.may(twin.path, "kill", "/ann/agent/bank")
         assert verdict.decision is Decision.ALLOW, "what was said of all of Ann's is not frozen in the copy"
-        verdict = await house.daemon.permits.may(twin.path, "message", "/ann/agent/bank")
+        verdict = await house.daemon.permissions.may(twin.path, "message", "/ann/agent/bank")
         assert verdict.decision is Decision.DENY, "what was said of the first one's path is"
 
 
@@ -432,7 +431,7 @@ async def test_an_agent_does_not_become_one_of_a_kind_that_may_more(
         if await house.daemon.directory.find(source) is None:
             await house.agent(source)
         with pytest.raises(ConflictError, match="may do more") as refused:
-            await exports_of(house).clone(source, to, progress=Progress())
+            await exports_of(house).clone(source, to, progress=ExportProgress())
         assert refused.value.code == "COPY_KIND" and refused.value.hint
         with pytest.raises(ConflictError, match="may do more"):
             await imported(house, (await exported(house, source))[1], to)
@@ -442,10 +441,10 @@ async def test_an_agent_does_not_become_one_of_a_kind_that_may_more(
 async def test_a_conversation_becomes_a_lasting_agent_and_back(tmp_path: Path, autojump_clock: object) -> None:
     async with house_at(tmp_path / "here") as house:
         await house.talk("hello")
-        await exports_of(house).clone("/ann/direct", "/ann/agent/twin", progress=Progress())
+        await exports_of(house).clone("/ann/direct", "/ann/agent/twin", progress=ExportProgress())
         bobs = await house.daemon.directory.at("/bob/direct")
         await house.store.agents.set_state(bobs.id, "dead", "ended")
-        await exports_of(house).clone("/ann/agent/twin", "/bob/direct", progress=Progress())
+        await exports_of(house).clone("/ann/agent/twin", "/bob/direct", progress=ExportProgress())
 
 
 GUARD = Rule(action="read_history", decision=Decision.DENY, object=f"{WORK}/**")
@@ -464,9 +463,9 @@ GUARD = Rule(action="read_history", decision=Decision.DENY, object=f"{WORK}/**")
 async def test_what_others_may_not_read_is_copied_only_to_where_they_may_not_either(
     tmp_path: Path, autojump_clock: object, more: Rule, to: str, way: str
 ) -> None:
-    async def copy(house: House) -> None:
+    async def copy(house: TestDaemon) -> None:
         if way == "clone":
-            await exports_of(house).clone(WORK, to, progress=Progress())
+            await exports_of(house).clone(WORK, to, progress=ExportProgress())
         else:
             await imported(house, (await exported(house))[1], to)
 
@@ -501,7 +500,7 @@ async def test_a_copy_asks_as_often_as_the_first_and_as_others_here(
     section = ApprovalsSection(memory_write=default, memory_append=default, memory_delete=default)
     async with house_at(tmp_path / "here", (), section) as house:
         await house.agent(WORK, AgentConfig(approvals=policy))
-        await exports_of(house).clone(WORK, "/bob/agent/x", progress=Progress())
+        await exports_of(house).clone(WORK, "/bob/agent/x", progress=ExportProgress())
         assert (await house.daemon.directory.at("/bob/agent/x")).config.approvals is copied
 
 
@@ -513,7 +512,7 @@ async def test_a_budget_that_is_there_is_only_narrowed(tmp_path: Path, autojump_
         await house.store.budgets.put(there)
         house.daemon.budgets.forget()
         await house.daemon.budgets.rows()
-        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=Progress())
+        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=ExportProgress())
         row = (await house.daemon.budgets.rows())["/ann/agent/twin"]
         assert row.limits == {"day.calls": 10, "day.usd": 7, "month.usd": 2_000_000}
 

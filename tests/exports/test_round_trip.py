@@ -4,7 +4,7 @@ from pathlib import Path
 
 from daycare.base.messages import Origin
 from daycare.features.exports.archive import PARTS
-from daycare.features.exports.engine import Progress
+from daycare.features.exports.engine import ExportProgress
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.sqlite.document_versions import NEWEST_KEPT
 from tests.exports.houses import (
@@ -47,7 +47,7 @@ async def test_a_repeat_of_a_message_after_a_move_gets_the_answer_it_had(
         await house.agent(WORK)
         answer = await house.talk("I love green tea.", key="tea", path=WORK)
         _, data = await exported(house)
-        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=Progress())
+        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=ExportProgress())
         twin = await house.say("I love green tea.", key="tea", path="/ann/agent/twin")
         assert not twin.duplicate, "a clone is another agent, beside the one that answered"
     for old in (data, packed(of_version(2, unpacked(data)))):

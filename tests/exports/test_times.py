@@ -15,7 +15,7 @@ from daycare.base.errors import InvalidError
 from daycare.base.times import EARLIEST_MS, LATEST_MS, is_time, local_time, moment, when
 from daycare.cli import render
 from daycare.store.sqlite.writer import Tx
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from tests.exports.houses import WORK, exported, house_at, imported, lived
 from tests.exports.test_hostile import Members, lines, packed, unpacked
 
@@ -73,7 +73,7 @@ def _with(value: Any, at_ms: int) -> Any:
     }
 
 
-async def _shown(house: House) -> None:
+async def _shown(house: TestDaemon) -> None:
     """Ask for all that the API lists and shows without being told what of."""
     app = build(house.daemon.services)
     routes = [each for each in app.routes if isinstance(each, Route) and "GET" in (each.methods or ())]

@@ -17,7 +17,7 @@ import trio
 
 from daycare.testing.anthropic_server import FakeAnthropic
 from daycare.testing.daemon_process import DaemonProcess, client_of, status
-from daycare.testing.model_server import Call, FakeModelServer, Scripted, last_user_text, web_page
+from daycare.testing.model_server import FakeModelServer, ScriptedAnswer, ScriptedCall, last_user_text, web_page
 from daycare.testing.openai_server import FakeOpenAI
 from tests.crash.process import Home
 
@@ -26,29 +26,31 @@ _ACCOUNT: Final = re.compile(r"charge (s\d+)\b")
 _RAW: Final = {"Content-Type": "text/event-stream"}
 
 # What a provider may do wrong, each as one answer. None of them may run the tool or be paid for, but for those below.
-FAULTS: Final[dict[str, Scripted]] = {
-    "rate limit": Scripted(status=429, text="slow down", headers={"Retry-After": "1"}),
-    "server error": Scripted(status=500, text="oops"),
-    "overloaded": Scripted(status=529, text="overloaded"),
+FAULTS: Final[dict[str, ScriptedAnswer]] = {
+    "rate limit": ScriptedAnswer(status=429, text="slow down", headers={"Retry-After": "1"}),
+    "server error": ScriptedAnswer(status=500, text="oops"),
+    "overloaded": ScriptedAnswer(status=529, text="overloaded"),
     "web page": web_page(),
     "error page": web_page(502),
-    "nothing": Scripted(raw=b"", headers=_RAW),
-    "garbage": Scripted(raw=b"data: {nonsense}\n\n", headers=_RAW),
-    "invalid utf-8": Scripted(raw=b'data: {"\xff\xfe": 1}\n\n', headers=_RAW),
-    "endless frame": Scripted(raw=b"data: " + b"x" * 3_000_000, headers=_RAW),
-    "no end": Scripted(text="half a repl", finish=""),
-    "cut": Scripted(text="I shall", tool_calls=(Call("charge", {"account": "cut"}),), cut_after_bytes=300),
-    "reset": Scripted(
-        text="I shall", tool_calls=(Call("charge", {"account": "reset"}),), cut_after_bytes=350, then="reset"
+    "nothing": ScriptedAnswer(raw=b"", headers=_RAW),
+    "garbage": ScriptedAnswer(raw=b"data: {nonsense}\n\n", headers=_RAW),
+    "invalid utf-8": ScriptedAnswer(raw=b'data: {"\xff\xfe": 1}\n\n', headers=_RAW),
+    "endless frame": ScriptedAnswer(raw=b"data: " + b"x" * 3_000_000, headers=_RAW),
+    "no end": ScriptedAnswer(text="half a repl", finish=""),
+    "cut": ScriptedAnswer(
+        text="I shall", tool_calls=(ScriptedCall("charge", {"account": "cut"}),), cut_after_bytes=300
     ),
-    "arguments of a wrong kind": Scripted(tool_calls=(Call("charge", "[1, 2]"),)),
-    "half arguments": Scripted(tool_calls=(Call("charge", '{"account": "ha'),)),
+    "reset": ScriptedAnswer(
+        text="I shall", tool_calls=(ScriptedCall("charge", {"account": "reset"}),), cut_after_bytes=350, then="reset"
+    ),
+    "arguments of a wrong kind": ScriptedAnswer(tool_calls=(ScriptedCall("charge", "[1, 2]"),)),
+    "half arguments": ScriptedAnswer(tool_calls=(ScriptedCall("charge", '{"account": "ha'),)),
 }
 # These are whole replies: they are paid for, and the model reads what was wrong with them.
-MISTAKES: Final[dict[str, Scripted]] = {
-    "no such tool": Scripted(tool_calls=(Call("fly", {}),)),
-    "wrong arguments": Scripted(tool_calls=(Call("charge", {"sum": 5}),)),
-    "a reason never seen": Scripted(tool_calls=(Call("now", {}),), finish="because"),
+MISTAKES: Final[dict[str, ScriptedAnswer]] = {
+    "no such tool": ScriptedAnswer(tool_calls=(ScriptedCall("fly", {}),)),
+    "wrong arguments": ScriptedAnswer(tool_calls=(ScriptedCall("charge", {"sum": 5}),)),
+    "a reason never seen": ScriptedAnswer(tool_calls=(ScriptedCall("now", {}),), finish="because"),
 }
 
 
@@ -88,7 +90,7 @@ class Brain:
     def __init__(self, dice: random.Random, share: float) -> None:
         self._dice = dice
         self._share = share
-        self._due: dict[str, list[Scripted]] = {}
+        self._due: dict[str, list[ScriptedAnswer]] = {}
         self.met: Counter[str] = Counter()
         self.served = 0  # whole replies
 
@@ -99,21 +101,21 @@ class Brain:
         self.met.update(drawn)
         self._due[account] = [FAULTS.get(kind) or MISTAKES[kind] for kind in drawn]
 
-    def __call__(self, body: dict[str, Any]) -> Scripted:
+    def __call__(self, body: dict[str, Any]) -> ScriptedAnswer:
         """Answer one request."""
         account = _ACCOUNT.findall(last_user_text(body))[-1:]
         if not account:
             account = _ACCOUNT.findall(msgspec.json.encode(body["messages"]).decode())[-1:]
         if f"charged {account[0]}" in msgspec.json.encode(body["messages"][-1]).decode():
             self.served += 1
-            return Scripted(text=f"done {account[0]}")
+            return ScriptedAnswer(text=f"done {account[0]}")
         due = self._due[account[0]]
         if due:
             fault = due.pop(0)
             self.served += fault in MISTAKES.values()
             return fault
         self.served += 1
-        return Scripted(tool_calls=(Call("charge", {"account": account[0]}),))
+        return ScriptedAnswer(tool_calls=(ScriptedCall("charge", {"account": account[0]}),))
 
 
 _KEY: Final = "sk-faults-0123456789abcdef"

@@ -11,8 +11,8 @@ from daycare.base.messages import Envelope, Origin
 from daycare.features.signals.rows import SignalRows
 from daycare.features.tasks.rows import TaskRows
 from daycare.store.records import NewTimer, Reply
-from daycare.testing.house import open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted, call, say
 
 
@@ -30,7 +30,7 @@ def poisoned(what: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., 
 async def test_a_timer_that_cannot_be_read_becomes_a_dead_letter_and_the_next_one_fires(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         agent = await house.daemon.directory.at("/ann/direct")
         due = house.daemon.clock.now_ms() + 10_000
@@ -51,8 +51,8 @@ async def test_a_timer_that_cannot_be_read_becomes_a_dead_letter_and_the_next_on
 async def test_a_reply_that_cannot_be_read_becomes_a_dead_letter_and_the_next_one_is_delivered(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         agent = await house.agent("/ann/pigeon")
         for text in ("poison", "fine"):
             await house.store.outbox.add(agent, Reply(connector="pigeon", target="1", text=text), "trace")
@@ -67,7 +67,7 @@ async def test_a_reply_that_cannot_be_read_becomes_a_dead_letter_and_the_next_on
 async def test_a_signal_that_cannot_be_sent_ends_and_the_next_one_is_sent(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         await house.store.of(SignalRows).subscribe(
             await house.daemon.directory.at("/ann/direct"), "*:*", silent=False, origin=Origin.PERSON
@@ -87,7 +87,7 @@ async def test_a_task_whose_end_cannot_be_told_is_settled_and_so_is_the_next(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         tasks = house.daemon.tasks.ends
         monkeypatch.setattr(tasks, "_settle", poisoned("one", tasks._settle))
         model.enqueue(call(("task_start", {"name": "poison", "prompt": "p"})), say("started"))
@@ -102,7 +102,7 @@ async def test_a_job_that_cannot_be_planned_stops_and_the_next_one_runs(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         for name in ("poison", "fine"):
             arguments = {"name": name, "cron": "*/10 * * * *", "prompt": f"say {name}"}
             model.enqueue(call(("cron_add", arguments)), say("scheduled"))
@@ -120,7 +120,7 @@ async def test_a_job_that_cannot_be_planned_stops_and_the_next_one_runs(
 async def test_a_sweep_that_fails_keeps_no_other_from_sweeping(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         swept: list[str] = []
         gc = house.daemon.behaviours.parts["/system/gc"]

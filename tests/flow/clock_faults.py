@@ -17,8 +17,8 @@ import trio.testing
 
 from daycare.observe import log
 from daycare.testing.clock import VirtualClock, patient_clock
-from daycare.testing.house import open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted
 
 from .test_clock_set import CASES, DAY_S, LOOK_S, YEAR_S, Scene
@@ -35,12 +35,12 @@ async def episode(seed: int, folder: Path) -> None:
     """Live through one episode. Raises `UnsoundError`."""
     rng = Random(seed)
     name = rng.choice(list(CASES))
-    case, clock, model, pigeon = CASES[name], VirtualClock(), Scripted(), Pigeon()
+    case, clock, model, pigeon = CASES[name], VirtualClock(), Scripted(), FakeConnector()
     story = [name]
     begun, ahead_s = False, 0.0
     scene: Scene | None = None
     for step in range(steps := rng.randint(1, STEPS_MAX)):
-        async with open_house(folder, model, location="file.db", plugins=[pigeon.plugin()], clock=clock) as house:
+        async with open_daemon(folder, model, location="file.db", plugins=[pigeon.plugin()], clock=clock) as house:
             if scene is None:
                 await house.talk("hello", key="once")
                 scene = Scene(house, model, pigeon)
@@ -60,7 +60,7 @@ async def episode(seed: int, folder: Path) -> None:
     assert scene is not None
     clock.shift(-ahead_s)
     model._script.clear()
-    async with open_house(folder, model, location="file.db", plugins=[pigeon.plugin()], clock=clock) as house:
+    async with open_daemon(folder, model, location="file.db", plugins=[pigeon.plugin()], clock=clock) as house:
         scene.house = house
         put_right = trio.current_time()
         while not await case.served(scene):

@@ -14,8 +14,8 @@ from daycare.plugin import Completion, Inbound, InferRequest
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House
-from daycare.testing.pigeon import Pigeon, texts
+from daycare.testing.daemon import TestDaemon
+from daycare.testing.fake_connector import FakeConnector, texts
 from daycare.testing.scripted import Scripted, call, say
 
 ASKED = "run my errand"
@@ -50,7 +50,7 @@ class Errand:
 
     folder: Path
     clock: VirtualClock
-    pigeon: Pigeon = field(default_factory=Pigeon)
+    pigeon: FakeConnector = field(default_factory=FakeConnector)
     model: Scripted = field(default_factory=lambda: Scripted(brain))
     acknowledged: set[str] = field(default_factory=set)
 
@@ -63,7 +63,7 @@ class Errand:
     async def prepare(self) -> None:
         """Open the home once without a crash."""
 
-        async def story(house: House) -> None:
+        async def story(house: TestDaemon) -> None:
             await house.store.people.link("pigeon:ann", "ann")
             await house.agent(HELPER)
 
@@ -72,7 +72,7 @@ class Errand:
     async def run(self, doom: Doom, for_s: float = QUIET_S) -> bool:
         """Let one house work until it crashes or is left; the platform repeats what was not acknowledged."""
 
-        async def story(house: House) -> None:
+        async def story(house: TestDaemon) -> None:
             for key, text, target in (("update:1", ASKED, None), ("update:2", ALSO, "ann#7")):
                 if key not in self.acknowledged:
                     await house.daemon.intake.accept(

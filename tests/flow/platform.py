@@ -5,7 +5,7 @@ from typing import Any
 from daycare.base.messages import Origin
 from daycare.plugin import Inbound, Outcome, Unreadable
 from daycare.store.records import User
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted
 
 CLUB = "pigeon:-42"
@@ -28,13 +28,13 @@ def in_club(key: str, text: str | None = None, name: str = "Bob", **more: Any) -
     return inbound(key, text, **(fields | more))
 
 
-async def people(house: House) -> None:
+async def people(house: TestDaemon) -> None:
     """Let Ann be reached by pigeon, and her club."""
     await house.store.people.link("pigeon:ann", "ann")
     await house.store.people.add(User(id="club", name="The club", kind="group", keys=(CLUB,)))
 
 
-async def receive(house: House, *items: Inbound | Unreadable, cursor: str = "") -> list[Outcome]:
+async def receive(house: TestDaemon, *items: Inbound | Unreadable, cursor: str = "") -> list[Outcome]:
     """Take a batch in, as a plugin's context does."""
     return list(await house.daemon.host.receive("pigeon", items, cursor))
 
@@ -50,7 +50,7 @@ def asked(model: Scripted, call: int = -1) -> list[str]:
     return [message.text.partition("] ")[2] for message in request.messages if message.role == "user"]
 
 
-async def answered(house: House, outcome: Outcome, deadline_s: float = 600.0) -> str:
+async def answered(house: TestDaemon, outcome: Outcome, deadline_s: float = 600.0) -> str:
     """Wait until something that was accepted is answered; return the answer."""
     receipt = await house.store.inbox.receipt(outcome.seq)
     assert receipt is not None

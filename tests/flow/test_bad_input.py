@@ -8,10 +8,10 @@ from daycare.base.errors import BusyError, DaycareError, ForbiddenError, Invalid
 from daycare.base.limits import INBOX_MAX_MESSAGES, KEY_MAX_CHARS, MESSAGE_MAX_BYTES
 from daycare.plugin import Inbound
 from daycare.store.records import User
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 
 
-async def _refused(house: House, code: str, kind: type[DaycareError], **inbound: str) -> DaycareError:
+async def _refused(house: TestDaemon, code: str, kind: type[DaycareError], **inbound: str) -> DaycareError:
     said = {"connector": "direct", "sender": "direct:ann", "key": "k", "text": "hello", **inbound}
     with pytest.raises(kind) as caught:
         await house.daemon.intake.accept(Inbound(**said))  # type: ignore[arg-type]
@@ -21,7 +21,7 @@ async def _refused(house: House, code: str, kind: type[DaycareError], **inbound:
 
 
 async def test_bad_input_is_refused_with_a_code_and_a_hint(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
         await house.say("hi", user="bob")
         dead = await house.agent("/ann/agent/dead")
@@ -48,19 +48,19 @@ async def test_bad_input_is_refused_with_a_code_and_a_hint(tmp_path: Path, autoj
 
 
 async def test_the_longest_message_fits(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         text = "x" * MESSAGE_MAX_BYTES
         assert await house.talk(text) == f"echo: {text}"
 
 
 async def test_a_nul_in_a_message_is_dropped(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         assert await house.talk("a\x00b") == "echo: ab"
         assert await house.talk("\x00/whoami") != "echo: /whoami", "nor does it hide a command"
 
 
 async def test_a_full_inbox_refuses_and_says_when_to_come_back(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         first = await house.say("m", key="first")
         for n in range(INBOX_MAX_MESSAGES - 1):
             await house.say(f"m{n}")
@@ -72,7 +72,7 @@ async def test_a_full_inbox_refuses_and_says_when_to_come_back(tmp_path: Path, a
 
 
 async def test_a_repeat_is_answered_with_the_first_ones_result(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         first = await house.say("hello", key="update:7")
         await house.hear(first)
         again = await house.say("hello", key="update:7")
@@ -84,7 +84,7 @@ async def test_half_a_surrogate_pair_is_no_reason_to_fail_wherever_it_stands(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     half = "a\ud800b"
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         inbound = Inbound(connector="direct", sender="direct:ann", key=half, text=half, name=half, meta={half: half})
         receipt = await house.daemon.intake.accept(inbound)
         (row,) = await house.store.inbox.rows([receipt.seq])

@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.agent.pace import Pace
+from daycare.agent.rate_limit import SenderRateLimit
 from daycare.base.errors import AwayError, BusyError, ForbiddenError, UnavailableError
 from daycare.base.limits import (
     ASK_DEADLINE_S,
@@ -33,10 +33,10 @@ from daycare.features.signals.rows import SignalRows
 from daycare.features.tasks.records import TaskSpec
 from daycare.features.tasks.rows import TaskRows
 from daycare.plugin import Completion, InferRequest
-from daycare.store.records import Knock, Receipt
+from daycare.store.records import PairingRequest, Receipt
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon, texts
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector, texts
 from daycare.testing.scripted import Scripted, call, echo, say
 from tests.flow.test_courier import _people, _say
 
@@ -58,9 +58,9 @@ GONE = AwayError("MODEL_AWAY", "the model is away")
 
 @dataclass
 class Scene:
-    house: House
+    house: TestDaemon
     model: Scripted
-    pigeon: Pigeon
+    pigeon: FakeConnector
     receipt: Receipt | None = None
     agent_id: str = ""
 
@@ -178,8 +178,8 @@ CASES = {
 async def test_a_clock_that_is_put_right_holds_nothing_up(
     tmp_path: Path, autojump_clock: object, name: str, restart: bool, wrong_s: float, right_s: float
 ) -> None:
-    case, clock, model, pigeon = CASES[name], VirtualClock(), Scripted(), Pigeon()
-    async with open_house(tmp_path, model, location="file.db", plugins=[pigeon.plugin()], clock=clock) as house:
+    case, clock, model, pigeon = CASES[name], VirtualClock(), Scripted(), FakeConnector()
+    async with open_daemon(tmp_path, model, location="file.db", plugins=[pigeon.plugin()], clock=clock) as house:
         scene = Scene(house, model, pigeon)
         clock.shift(wrong_s)
         began = trio.current_time()
@@ -191,7 +191,7 @@ async def test_a_clock_that_is_put_right_holds_nothing_up(
             await _served(case, scene, began, put_right)
     if restart:
         model._script.clear()
-        async with open_house(tmp_path, model, location="file.db", plugins=[pigeon.plugin()], clock=clock) as house:
+        async with open_daemon(tmp_path, model, location="file.db", plugins=[pigeon.plugin()], clock=clock) as house:
             scene.house = house
             await _served(case, scene, began, put_right)
 
@@ -211,7 +211,7 @@ async def test_a_reminder_stays_at_its_time_of_the_calendar(
     tmp_path: Path, autojump_clock: object, wrong_s: float, right_s: float
 ) -> None:
     clock, model = VirtualClock(), Scripted()
-    async with open_house(tmp_path, model, clock=clock) as house:
+    async with open_daemon(tmp_path, model, clock=clock) as house:
         clock.shift(wrong_s)
         model.enqueue(call(("remind", {"after_s": 600, "text": "feed her"})), say("I will."))
         await house.talk("remind me to feed her")
@@ -230,9 +230,9 @@ async def test_a_clock_that_is_ahead_for_a_moment_gives_up_nothing(
     tmp_path: Path, autojump_clock: object, ahead_s: float
 ) -> None:
     """A platform and a model are away for a while, and at the second failure of each the clock is ahead."""
-    clock, model, pigeon = VirtualClock(), Scripted(), Pigeon()
+    clock, model, pigeon = VirtualClock(), Scripted(), FakeConnector()
     pigeon.enqueue(*[AwayError("PIGEON_AWAY", "sending: the pigeon is away")] * 6)
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin()], clock=clock) as house:
+    async with open_daemon(tmp_path, model, plugins=[pigeon.plugin()], clock=clock) as house:
         await _people(house, "ann")
         await _say(house, "hello")
         await trio.sleep(20)
@@ -253,9 +253,9 @@ async def test_a_clock_that_is_ahead_for_a_moment_gives_up_nothing(
 async def test_what_was_said_while_the_clock_was_ahead_is_given_up_after_a_day_of_outage(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    clock, pigeon = VirtualClock(), Pigeon()
+    clock, pigeon = VirtualClock(), FakeConnector()
     pigeon.enqueue(*[AwayError("PIGEON_AWAY", "sending: the pigeon is away")] * 4_000)
-    async with open_house(tmp_path, plugins=[pigeon.plugin()], clock=clock) as house:
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()], clock=clock) as house:
         await _people(house, "ann")
         clock.shift(YEAR_S)
         await _say(house, "hello")
@@ -273,10 +273,10 @@ async def test_a_stranger_gets_a_code_that_holds_for_ten_minutes(
 ) -> None:
     """The code of a wrong time is void, and does not keep the next one from being shown."""
     clock = VirtualClock()
-    async with open_house(tmp_path, clock=clock) as house:
+    async with open_daemon(tmp_path, clock=clock) as house:
 
         async def knock(code: str) -> bool:
-            who = Knock(key="pigeon:eve", connector="pigeon", kind="person", name="Eve", code_hash=code)
+            who = PairingRequest(key="pigeon:eve", connector="pigeon", kind="person", name="Eve", code_hash=code)
             [taken] = await house.store.intake.take("pigeon", [who], "")
             return taken.show_code
 
@@ -302,7 +302,7 @@ async def test_a_stranger_gets_a_code_that_holds_for_ten_minutes(
 
 @STEPS
 def test_the_pace_goes_on_and_whoever_is_too_fast_is_told(wrong_s: float, right_s: float) -> None:
-    pace, now_ms = Pace(), 1_800_000_000_000 + round(wrong_s * 1000)
+    pace, now_ms = SenderRateLimit(), 1_800_000_000_000 + round(wrong_s * 1000)
     for _ in range(SENDER_BURST):
         assert pace.admit("pigeon", "pigeon:7", now_ms, now_ms)
     assert not pace.admit("pigeon", "pigeon:7", now_ms, now_ms)
@@ -319,7 +319,7 @@ async def test_what_was_made_in_a_wrong_time_does_not_count_as_made_today(
 ) -> None:
     monkeypatch.setattr("daycare.store.sqlite.agents.SUBAGENTS_DAILY_MAX", 3)
     clock = VirtualClock()
-    async with open_house(tmp_path, clock=clock) as house:
+    async with open_daemon(tmp_path, clock=clock) as house:
         parent = await house.agent("/ann/agent/a")
         clock.shift(wrong_s)
         for _ in range(3):

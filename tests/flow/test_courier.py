@@ -12,13 +12,13 @@ from daycare.base.limits import COURIER_PAGE, DELIVERY_ATTEMPTS_MAX, DELIVERY_DE
 from daycare.plugin import Inbound
 from daycare.store.records import OutboxRow, Receipt, Reply, User
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon, texts
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector, texts
 
 AWAY = UnavailableError("PIGEON_AWAY", "sending: the pigeon is away")
 
 
-async def _people(house: House, *names: str) -> None:
+async def _people(house: TestDaemon, *names: str) -> None:
     for name in names:
         if name == "ann":
             await house.store.people.link("pigeon:ann", "ann")
@@ -26,7 +26,7 @@ async def _people(house: House, *names: str) -> None:
             await house.store.people.add(User(id=name, name=name, keys=(f"pigeon:{name}",)))
 
 
-async def _say(house: House, text: str, user: str = "ann", reply_target: str | None = None) -> Receipt:
+async def _say(house: TestDaemon, text: str, user: str = "ann", reply_target: str | None = None) -> Receipt:
     house.counter += 1
     return await house.daemon.intake.accept(
         Inbound(
@@ -40,8 +40,8 @@ async def _say(house: House, text: str, user: str = "ann", reply_target: str | N
 
 
 async def test_a_reply_reaches_the_address_its_question_came_from(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann")
         await _say(house, "hello")
         await _say(house, "in the thread", reply_target="ann#7")
@@ -60,9 +60,9 @@ async def test_a_reply_reaches_the_address_its_question_came_from(tmp_path: Path
 async def test_replies_to_one_person_arrive_in_order_though_one_has_to_wait(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     pigeon.enqueue(AWAY, AWAY)
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann")
         for n in range(5):
             await house.hear(await _say(house, f"m{n}"))
@@ -73,10 +73,10 @@ async def test_replies_to_one_person_arrive_in_order_though_one_has_to_wait(
 
 
 async def test_more_replies_than_a_page_keep_their_order(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     pigeon.enqueue(30.0)
     total = COURIER_PAGE * 2 + 5
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann")
         for n in range(total):
             await house.hear(await _say(house, f"m{n}"))
@@ -85,9 +85,9 @@ async def test_more_replies_than_a_page_keep_their_order(tmp_path: Path, autojum
 
 
 async def test_a_slow_person_holds_up_no_other(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     pigeon.slow["ann"] = 50.0
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann", "bob")
         await _say(house, "far away")
         await trio.sleep(1)
@@ -101,9 +101,9 @@ async def test_a_slow_person_holds_up_no_other(tmp_path: Path, autojump_clock: o
 async def test_a_reply_that_cannot_be_delivered_becomes_a_dead_letter_and_can_be_replayed(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     pigeon.enqueue(*[AWAY] * DELIVERY_ATTEMPTS_MAX)
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann")
         await _say(house, "hello")
         await trio.sleep(3_600)
@@ -128,9 +128,9 @@ async def test_a_reply_that_cannot_be_delivered_becomes_a_dead_letter_and_can_be
 async def test_a_refused_reply_is_not_tried_again(
     tmp_path: Path, autojump_clock: object, refusal: InvalidError | ForbiddenError
 ) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     pigeon.enqueue(refusal)
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann")
         await _say(house, "hello")
         await trio.sleep(600)
@@ -139,9 +139,9 @@ async def test_a_refused_reply_is_not_tried_again(
 
 
 async def test_a_platform_says_how_long_to_wait(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     pigeon.enqueue(UnavailableError("FLOOD", "too many", retry_after_s=77.0))
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann")
         await _say(house, "hello")
         await trio.sleep(100)
@@ -149,9 +149,9 @@ async def test_a_platform_says_how_long_to_wait(tmp_path: Path, autojump_clock: 
 
 
 async def test_only_what_may_have_arrived_is_marked_on_a_retry(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     pigeon.enqueue(UnavailableError("NOT_SENT", "surely not sent"), AWAY)
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann")
         await _say(house, "hello")
         await trio.sleep(60)
@@ -160,9 +160,9 @@ async def test_only_what_may_have_arrived_is_marked_on_a_retry(tmp_path: Path, a
 
 
 async def test_a_flight_without_end_is_a_failed_try(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
-    pigeon.enqueue(Pigeon.LOST)
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    pigeon.enqueue(FakeConnector.LOST)
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann")
         await _say(house, "hello")
         await trio.sleep(DELIVERY_DEADLINE_S + 10)
@@ -171,9 +171,9 @@ async def test_a_flight_without_end_is_a_failed_try(tmp_path: Path, autojump_clo
 
 
 async def test_a_defect_of_a_connector_costs_its_try_only(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     pigeon.enqueue(KeyError("a defect"))
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann")
         await _say(house, "hello")
         await trio.sleep(10)
@@ -183,13 +183,13 @@ async def test_a_defect_of_a_connector_costs_its_try_only(tmp_path: Path, autoju
 
 
 async def test_waiting_for_the_next_try_survives_a_restart(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon, clock = Pigeon(), VirtualClock()
+    pigeon, clock = FakeConnector(), VirtualClock()
     pigeon.enqueue(UnavailableError("FLOOD", "too many", retry_after_s=100.0))
-    async with open_house(tmp_path, location="daycare.db", plugins=[pigeon.plugin()], clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", plugins=[pigeon.plugin()], clock=clock) as house:
         await _people(house, "ann")
         await _say(house, "hello")
         await trio.sleep(10)
-    async with open_house(tmp_path, location="daycare.db", plugins=[pigeon.plugin()], clock=clock):
+    async with open_daemon(tmp_path, location="daycare.db", plugins=[pigeon.plugin()], clock=clock):
         await trio.sleep(80)
         assert pigeon.arrived == []
         await trio.sleep(20)
@@ -198,9 +198,9 @@ async def test_waiting_for_the_next_try_survives_a_restart(tmp_path: Path, autoj
 
 async def test_what_overflows_while_it_waits_is_not_sent_after_all(tmp_path: Path, autojump_clock: object) -> None:
     """Past its bound the outbox gives up the oldest reply, perhaps the one the courier holds until its next try."""
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     pigeon.enqueue(UnavailableError("FLOOD", "too many", retry_after_s=100.0))
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann")
         await house.hear(await _say(house, "m0"))
         agent = await house.daemon.directory.at("/ann/pigeon")
@@ -214,8 +214,8 @@ async def test_what_overflows_while_it_waits_is_not_sent_after_all(tmp_path: Pat
 
 
 async def test_without_an_address_a_reply_is_a_visible_failure(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann")
         receipt = await _say(house, "hello")
         await house.store.people.unlink("pigeon:ann")
@@ -227,8 +227,8 @@ async def test_without_an_address_a_reply_is_a_visible_failure(tmp_path: Path, a
 
 
 async def test_a_reply_that_was_confirmed_meanwhile_is_not_sent_again(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()], work=False) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()], work=False) as house:
         await _people(house, "ann")
         agent = await house.agent("/ann/pigeon")
         seq = await house.store.outbox.add(agent, Reply(connector="pigeon", text="news"), "trace")
@@ -243,8 +243,8 @@ async def test_a_reply_that_was_confirmed_meanwhile_is_not_sent_again(tmp_path: 
 async def test_replies_go_out_once_after_the_store_could_not_be_read(
     what: str, tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann", "ben")
         group, method = what.split(".")
         read = getattr(getattr(house.store, group), method)
@@ -273,8 +273,8 @@ async def test_replies_go_out_once_after_the_store_could_not_be_read(
 async def test_a_reply_that_crashes_its_delivery_becomes_a_dead_letter_and_others_go_out(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await _people(house, "ann", "ben")
         courier = house.daemon.courier
         deliver = courier._deliver

@@ -6,7 +6,7 @@ import pytest
 
 from daycare.base.limits import DELIVERY_DEADLINE_S
 from daycare.testing.crash import Doom
-from daycare.testing.pigeon import Pigeon, texts
+from daycare.testing.fake_connector import FakeConnector, texts
 from tests.flow.errand import ANSWER, ASKED, Errand, begin
 
 ACCEPTED = "SELECT 1 FROM inbox WHERE state = 0"
@@ -133,7 +133,7 @@ async def test_after_a_reply_arrived_and_before_its_receipt(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errand = await begin(tmp_path / "home", monkeypatch)
-    errand.pigeon.enqueue(Pigeon.LOST)
+    errand.pigeon.enqueue(FakeConnector.LOST)
     await errand.run(Doom(), for_s=DELIVERY_DEADLINE_S / 2)  # the house is left while the pigeon is on its way back
     await errand.run(Doom())
     await errand.judge("lost receipt")

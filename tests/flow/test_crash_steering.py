@@ -10,7 +10,7 @@ from daycare.features import open_store
 from daycare.plugin import Completion, Inbound, InferRequest
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.actors.helpers import tools
 from tests.chance import commits
@@ -53,7 +53,7 @@ async def test_a_crash_at_any_commit_loses_and_doubles_no_steered_message(
 
 
 async def _talk(folder: Path, clock: VirtualClock, doom: Doom) -> bool:
-    async def story(house: House) -> None:
+    async def story(house: TestDaemon) -> None:
         for word in WORDS:  # a repeat of what was acknowledged changes nothing
             await house.daemon.intake.accept(Inbound(connector="direct", sender="direct:ann", key=word, text=word))
             await trio.sleep(3)

@@ -8,8 +8,8 @@ from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.store.records import Policy
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon, texts
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector, texts
 from daycare.testing.scripted import Scripted, call, say
 from tests.actors.helpers import config, history, tools
 from tests.flow.platform import answered, asked, in_club, inbound, people, receive, states
@@ -18,7 +18,7 @@ EDITED = "[edited an earlier message, which now reads:]\n"
 
 
 async def test_what_waits_is_read_in_its_last_words_where_it_stood(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         house.model.enqueue(5.0, say("done"))
         await receive(house, inbound("a", "think"))
@@ -39,7 +39,7 @@ async def test_what_waits_is_read_in_its_last_words_where_it_stood(tmp_path: Pat
 async def test_an_edit_reaches_its_message_past_what_others_wrote_in_between(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         house.model.enqueue(5.0, say("done"))
         await receive(house, in_club("a", "think"))
@@ -57,7 +57,7 @@ async def test_an_edit_reaches_its_message_past_what_others_wrote_in_between(
 
 
 async def test_an_edit_in_the_same_batch_is_one_message(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         outcomes = await receive(house, inbound("a", "helo"), inbound("a:1", "hello", edits="a"))
         assert [await answered(house, outcome) for outcome in outcomes] == ["echo: hello"] * 2
@@ -65,7 +65,7 @@ async def test_an_edit_in_the_same_batch_is_one_message(tmp_path: Path, autojump
 
 
 async def test_an_edit_of_what_is_worked_on_steers_it(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin(), tools]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin(), tools]) as house:
         await people(house)
         house.model.enqueue(call(("wait", {"seconds": 5})), say("blue it is"))
         [first] = await receive(house, in_club("a", "paint it red"))
@@ -84,8 +84,8 @@ async def test_an_edit_that_comes_too_late_for_the_turn_is_one_of_its_own(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     """The model is writing its last words: they answer what was said before."""
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         house.model.enqueue(5.0, say("red it is"))
         await receive(house, inbound("a", "paint it red"))
@@ -97,8 +97,8 @@ async def test_an_edit_that_comes_too_late_for_the_turn_is_one_of_its_own(
 
 
 async def test_an_edit_of_what_was_answered_is_noted(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         [first] = await receive(house, inbound("a", "it is red"))
         await answered(house, first)
@@ -113,7 +113,7 @@ async def test_an_edit_of_what_was_answered_is_noted(tmp_path: Path, autojump_cl
 
 
 async def test_an_edit_that_addresses_the_agent_is_answered(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         [note] = await receive(house, in_club("a", "what time is it?", kind="note"))
         await answered(house, note)
@@ -124,7 +124,7 @@ async def test_an_edit_that_addresses_the_agent_is_answered(tmp_path: Path, auto
 async def test_editing_an_answered_message_into_a_command_commands_nothing(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         [first] = await receive(house, inbound("a", "hello"))
         await answered(house, first)
@@ -135,7 +135,7 @@ async def test_editing_an_answered_message_into_a_command_commands_nothing(
 
 
 async def test_editing_what_is_worked_on_into_stop_stops_it(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         house.model.enqueue(500.0, say("never"))
         await receive(house, inbound("a", "stpo"))
@@ -145,7 +145,7 @@ async def test_editing_what_is_worked_on_into_stop_stops_it(tmp_path: Path, auto
 
 
 async def test_an_edit_interrupts_where_messages_do(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=config(Policy.INTERRUPT), plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, config=config(Policy.INTERRUPT), plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         house.model.enqueue(500.0, say("never"))
         await receive(house, inbound("a", "red"))
@@ -158,23 +158,23 @@ async def test_an_edit_interrupts_where_messages_do(tmp_path: Path, autojump_clo
 async def test_an_edit_of_what_was_never_seen_is_answered_like_any_message(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         [edit] = await receive(house, inbound("a:1", "from before you came", edits="a"))
         assert await answered(house, edit) == "echo: from before you came"
 
 
 async def test_an_edit_survives_a_crash_of_the_turn_that_it_belongs_to(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon, model, clock = Pigeon(), Scripted(), VirtualClock()
+    pigeon, model, clock = FakeConnector(), Scripted(), VirtualClock()
 
-    async def first(house: House) -> None:
+    async def first(house: TestDaemon) -> None:
         await people(house)
         model.enqueue(5.0, say("never heard"))
         await receive(house, inbound("a", "red"), inbound("a:1", "blue", edits="a"), inbound("b", "now"))
         await trio.sleep(1)
         model._script.clear()
 
-    async def second(house: House) -> None:
+    async def second(house: TestDaemon) -> None:
         await trio.sleep(60)
         assert asked(model) == ["blue", "now"]
         assert (await history(house, "/ann/pigeon"))[0] == ("user", "blue")
@@ -185,7 +185,7 @@ async def test_an_edit_survives_a_crash_of_the_turn_that_it_belongs_to(tmp_path:
 
 
 async def test_a_flood_of_edits_is_bounded_like_any_messages(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()], work=False) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()], work=False) as house:
         await people(house)
         await receive(house, inbound("a", "0"))
         outcomes = await receive(house, *(inbound(f"a:{n}", str(n), edits="a") for n in range(1, INBOX_MAX_MESSAGES)))

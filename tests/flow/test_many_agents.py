@@ -13,7 +13,7 @@ from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.store.records import Spend
 from daycare.store.records_budgets import NewReservation
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from tests.bench import crowd
 from tests.budgets.test_sums import MOST, ceiling
 from tests.budgets.test_sums import spend as call
@@ -23,19 +23,19 @@ from tests.vm import Steps, counted
 FEW, MANY = 1_000, 20_000
 BUSY = 20  # people for whom something waits
 PERSON = "u5"
-Work = Callable[[House], Awaitable[object]]
+Work = Callable[[TestDaemon], Awaitable[object]]
 
 
 def told(text: str, user: str) -> Work:
     """Let somebody type a command, and wait for the answer."""
 
-    async def run(house: House) -> str:
+    async def run(house: TestDaemon) -> str:
         return await house.talk(text, user=user, path=f"/{user}/direct")
 
     return run
 
 
-async def reserve(house: House) -> None:
+async def reserve(house: TestDaemon) -> None:
     """Make a reservation under three ceilings, and charge the call."""
     day = day_of(house.daemon.clock.now_ms(), "UTC")
     path = f"/{PERSON}/direct"
@@ -95,7 +95,7 @@ async def costs(folder: Path, agents: int) -> dict[str, Steps]:
         models=ModelsSection(default="scripted/model"), providers={"scripted": ProviderSection(kind="scripted")}
     )
     found: dict[str, Steps] = {}
-    async with open_house(folder, location="daycare.db", clock=clock, config=config) as house:
+    async with open_daemon(folder, location="daycare.db", clock=clock, config=config) as house:
         for name, work in WORK.items():
             await work(house)  # what is read once is no cost of the next
             with counted(house.store) as found[name]:
@@ -126,7 +126,7 @@ async def test_no_listing_holds_the_loop_for_longer_with_five_times_the_agents(
         home = tmp_path / str(agents)
         home.mkdir()
         crowd.build(home / "daycare.db", agents, clock.now_ms(), BUSY)
-        async with open_house(home, location="daycare.db", clock=clock) as house:
+        async with open_daemon(home, location="daycare.db", clock=clock) as house:
             for name, work in LISTS.items():
                 with counted(house.store) as found:
                     longest = Longest(found)

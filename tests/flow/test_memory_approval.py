@@ -21,9 +21,9 @@ from daycare.store.records_documents import Attribution, Layer
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector, texts
 from daycare.testing.obedient import Obedient
-from daycare.testing.pigeon import Pigeon, texts
 from daycare.testing.scripted import Scripted, call
 from daycare.testing.scripted import say as says
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
@@ -61,8 +61,8 @@ def brain(request: InferRequest) -> Completion:
 
 
 async def test_proposed_approved_and_told(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon, model = Pigeon(), Scripted(brain)
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin()]) as house:
+    pigeon, model = FakeConnector(), Scripted(brain)
+    async with open_daemon(tmp_path, model, plugins=[pigeon.plugin()]) as house:
         agent = await ann(house)
         assert await say(house, "1", SAID) == PROPOSED, "the turn waits for nobody"
         await settle(house)
@@ -87,8 +87,8 @@ async def test_proposed_approved_and_told(tmp_path: Path, autojump_clock: object
 
 
 async def test_rejected_and_told_why(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon, model = Pigeon(), Scripted(brain)
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin()]) as house:
+    pigeon, model = FakeConnector(), Scripted(brain)
+    async with open_daemon(tmp_path, model, plugins=[pigeon.plugin()]) as house:
         await ann(house)
         await say(house, "1", SAID)
         await say(house, "2", "/reject 1 he is my neighbour's")
@@ -122,13 +122,13 @@ async def test_over_telegram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @asynccontextmanager
-async def _telegram(tmp: Path, server: FakeTelegram) -> AsyncGenerator[House, None]:
+async def _telegram(tmp: Path, server: FakeTelegram) -> AsyncGenerator[TestDaemon, None]:
     config = Config(
         models=ModelsSection(default="scripted/model"),
         providers={"scripted": ProviderSection(kind="scripted")},
         plugins=PluginsSection(settings={"telegram": {"base_url": server.base_url}}),
     )
-    async with open_house(tmp, Scripted(brain), location=str(tmp / "house.db"), config=config, work=False) as house:
+    async with open_daemon(tmp, Scripted(brain), location=str(tmp / "house.db"), config=config, work=False) as house:
         await house.store.secrets.put("telegram", OWNER, house.daemon.vault.seal(server.token))
         await house.store.people.link("telegram:5", OWNER)
         async with trio.open_nursery() as nursery:
@@ -146,14 +146,14 @@ class Tale:
 
     folder: Path
     clock: VirtualClock = field(default_factory=VirtualClock)
-    pigeon: Pigeon = field(default_factory=Pigeon)
+    pigeon: FakeConnector = field(default_factory=FakeConnector)
     model: Scripted = field(default_factory=lambda: Scripted(brain))
     acknowledged: set[str] = field(default_factory=set)
 
     async def run(self, doom: Doom, verdict: str = "Approve") -> bool:
         """Let one house work until it crashes or is left; the platform repeats what was not acknowledged."""
 
-        async def story(house: House) -> None:
+        async def story(house: TestDaemon) -> None:
             user = await house.store.people.get(OWNER)
             if user is None or "pigeon:ann" not in user.keys:
                 await house.store.people.link("pigeon:ann", OWNER)
@@ -164,7 +164,7 @@ class Tale:
 
         return await live(self.folder, self.model, doom, story, plugins=[self.pigeon.plugin()], clock=self.clock)
 
-    async def _deliver(self, house: House, key: str, text: str) -> None:
+    async def _deliver(self, house: TestDaemon, key: str, text: str) -> None:
         if key not in self.acknowledged:
             inbound = Inbound(connector="pigeon", sender="pigeon:ann", key=key, text=text)
             await house.daemon.host.receive("pigeon", [inbound], "")
@@ -268,13 +268,13 @@ FREE = ApprovalsSection(memory_write=Consent.AUTO, memory_append=Consent.AUTO, m
 async def test_whatever_an_injected_text_orders_nothing_is_written_without_a_yes(
     tmp_path: Path, autojump_clock: object, section: ApprovalsSection, way: str
 ) -> None:
-    pigeon, model = Pigeon(), Obedient()
+    pigeon, model = FakeConnector(), Obedient()
     config = Config(
         models=ModelsSection(default="scripted/model"),
         providers={"scripted": ProviderSection(kind="scripted")},
         approvals=section,
     )
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin()], config=config) as house:
+    async with open_daemon(tmp_path, model, plugins=[pigeon.plugin()], config=config) as house:
         agent = await ann(house)
         documents = house.daemon.memory.documents
         by = (await documents.write(agent, "knowledge/safe.md", "4711\n", BY)).by
@@ -307,8 +307,8 @@ async def test_whatever_an_injected_text_orders_nothing_is_written_without_a_yes
 async def test_no_grant_for_an_agents_own_memories_covers_what_a_stranger_had_it_write(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon, model = Pigeon(), Obedient()
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin()]) as house:
+    pigeon, model = FakeConnector(), Obedient()
+    async with open_daemon(tmp_path, model, plugins=[pigeon.plugin()]) as house:
         agent = await ann(house)
         await house.daemon.approvals.auto(agent, "memory", 24, ANN)
         own = order("memory_append", path="MEMORY.md", text="- likes tea\n", reason="r")

@@ -8,9 +8,9 @@ import trio.testing
 
 from daycare.base.errors import UnavailableError
 from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
-from daycare.inference.pool import Choice
+from daycare.inference.pool import ModelChoice
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, say
 
 DOWN = UnavailableError("PROVIDER_UNREACHABLE", "the connection failed")
@@ -36,14 +36,14 @@ def config(*fallbacks: str) -> Config:
     )
 
 
-async def notices(house: House) -> list[str]:
+async def notices(house: TestDaemon) -> list[str]:
     return [str(event["text"]) for event in house.events("notice")]
 
 
 async def test_a_try_that_failed_is_an_event_and_the_answer_is_charged_once(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with open_house(tmp_path, config=config()) as house:
+    async with open_daemon(tmp_path, config=config()) as house:
         house.model.enqueue(DOWN, say("here"))
         assert await house.talk("hello") == "here"
         (failed,) = house.events("model.failed")
@@ -58,7 +58,7 @@ async def test_the_fallback_answers_and_the_owner_hears_of_the_outage_and_its_en
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     spare = Spare(lambda request: say(f"spare {request.model}"))
-    async with open_house(tmp_path, config=config("spare/tyre"), plugins=[spare.plugin()]) as house:
+    async with open_daemon(tmp_path, config=config("spare/tyre"), plugins=[spare.plugin()]) as house:
         house.model.enqueue(*[DOWN] * 4)
         for number in range(5):
             assert await house.talk(f"hello {number}") == "spare tyre"
@@ -104,13 +104,13 @@ async def test_a_key_alone_adds_a_well_known_provider_in_the_next_turn(
         models=ModelsSection(default="openai/gpt-5"), providers={}, plugins=PluginsSection(disable=("openai",))
     )
     plugin = Plugin(name="keyed", providers={"openai": make})
-    async with open_house(tmp_path, config=house_config, plugins=[plugin]) as house:
+    async with open_daemon(tmp_path, config=house_config, plugins=[plugin]) as house:
         pool = house.daemon.pool
         sealed = house.daemon.vault.seal
         assert pool.configured == []
         await house.store.secrets.put("openai", OWNER, sealed("first-key"))
         assert "openai" in pool.configured
-        assert await pool.plan() == (Choice("openai", "gpt-5"),)
+        assert await pool.plan() == (ModelChoice("openai", "gpt-5"),)
         assert await house.talk("one") == "gpt-5"
         await house.store.secrets.put("openai", OWNER, sealed("second-key"))
         assert await house.talk("two") == "gpt-5"

@@ -12,25 +12,25 @@ from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.config import Config, ModelsSection, NotifySection, ProviderSection
 from daycare.store.records import User
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted, call, say
 from tests.flow.platform import answered, inbound, people, receive
 
 
-async def unread(house: House, path: str = "/ann/direct") -> list[str]:
+async def unread(house: TestDaemon, path: str = "/ann/direct") -> list[str]:
     return [row.text for row in await house.store.outbox.unread(path)]
 
 
 async def test_a_notice_reaches_the_foreground_agent(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         await house.daemon.notifier.notify("ann", "the cellar is full")
         assert await unread(house) == ["echo: hello", "the cellar is full"]
 
 
 async def test_repeats_of_one_topic_are_told_together(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         for number in range(5):
             await house.daemon.notifier.notify("ann", f"leak {number}", topic="leak")
@@ -45,7 +45,7 @@ async def test_a_notice_waits_for_the_end_of_the_quiet_hours(tmp_path: Path, aut
         providers={"scripted": ProviderSection(kind="scripted")},
         notify=NotifySection(quiet="23:00-06:00"),  # the house's clock starts at midnight, UTC
     )
-    async with open_house(tmp_path, config=config) as house:
+    async with open_daemon(tmp_path, config=config) as house:
         await house.talk("hello")
         await house.daemon.notifier.notify("ann", "a pipe burst")
         await trio.sleep(5 * 3600)
@@ -56,15 +56,15 @@ async def test_a_notice_waits_for_the_end_of_the_quiet_hours(tmp_path: Path, aut
 
 
 async def test_a_notice_that_nobody_can_be_given_is_still_recorded(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.daemon.notifier.notify("ann", "nobody listens")
         await trio.testing.wait_all_tasks_blocked()
         assert any("nobody listens" in event for event in await house.store.ledger.events())
 
 
 async def test_an_undeliverable_notice_causes_no_other(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await house.store.people.link("pigeon:7", "ann")
         await house.daemon.directory.create(house.daemon.directory.parse("/ann/pigeon"), origin=Origin.PERSON)
         pigeon.enqueue(*[UnavailableError("ROOF_SHUT", "nobody opens") for _ in range(100)])
@@ -76,8 +76,8 @@ async def test_an_undeliverable_notice_causes_no_other(tmp_path: Path, autojump_
 async def test_owner_is_told_that_somebody_knocked_and_a_flood_is_one_notice(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         await house.talk("hello")
         await receive(house, inbound("k", "let me in", sender="pigeon:7", name="Eve\n`[now](http://x)" + "x" * 300))
@@ -94,8 +94,8 @@ async def test_owner_is_told_that_somebody_knocked_and_a_flood_is_one_notice(
 async def test_a_stranger_is_let_in_or_refused_by_the_buttons_of_the_notice_and_by_operators_only(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         await house.store.people.add(User(id="bob", name="Bob", keys=("pigeon:bob",)))
         [said] = await receive(house, inbound("a", "hello"))
@@ -130,8 +130,8 @@ async def test_a_stranger_is_let_in_or_refused_by_the_buttons_of_the_notice_and_
 async def test_somebody_who_blocked_the_bot_is_called_once_and_told_elsewhere(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         pigeon.enqueue(*[ForbiddenError("RECIPIENT_GONE", "the loft is shut") for _ in range(9)])
         [outcome] = await receive(house, inbound("a", "hello"))
@@ -151,7 +151,7 @@ async def test_somebody_who_blocked_the_bot_is_called_once_and_told_elsewhere(
 
 async def test_the_owner_is_told_when_a_reminder_fails_that_nobody_sent(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         await house.agent("/ann/agent/clerk")
         model.enqueue(call(("remind", {"after_s": 60, "text": "count"})), say("set"))
@@ -162,7 +162,7 @@ async def test_the_owner_is_told_when_a_reminder_fails_that_nobody_sent(tmp_path
 
 
 async def test_an_idle_helper_ends_without_costing_its_parent_a_turn(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         parent = await house.agent("/ann/agent/boss")
         child = await house.daemon.directory.spawn(parent, Kind.SUB, origin=Origin.AGENT)
         await house.hear(await house.post(child.path, "count", sender=parent.path, key="job"))

@@ -14,8 +14,8 @@ from daycare.base.messages import Choice
 from daycare.plugin import Outgoing
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon, texts
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector, texts
 from daycare.testing.scripted import Scripted, say
 from tests.chance import WHOLE
 from tests.flow.platform import answered, asked, inbound, people, receive
@@ -28,7 +28,7 @@ UNSURE = UnavailableError("TIMEOUT", "sending: no answer")
 DAY_S = OUTAGE_MAX_S if WHOLE else 7_200.0  # each of its hours costs half a second
 
 
-class Flock(Pigeon):
+class Flock(FakeConnector):
     """Carries a sentence word by word, one pigeon each. `delays` maps a target to the seconds it has to wait."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Flock(Pigeon):
         return max(0.0, self.delays.get(target, 0.0) - trio.current_time())
 
 
-async def ask(house: House, key: str = "a", text: str = "count", **more: object) -> str:
+async def ask(house: TestDaemon, key: str = "a", text: str = "count", **more: object) -> str:
     """Ask Ann's agent something and wait for its answer; what is delivered of it is another matter."""
     [outcome] = await receive(house, inbound(key, text, **more))
     return await answered(house, outcome)
@@ -63,7 +63,7 @@ async def _crash(tmp_path: Path, when: str, *, late: bool) -> Flock:
     """Let a house die at a point of a delivery, and the next one finish it."""
     flock, model, clock = Flock(), Scripted(lambda request: say(WORDS)), VirtualClock()
 
-    async def story(house: House) -> None:
+    async def story(house: TestDaemon) -> None:
         if await house.store.people.by_key("pigeon:ann") is None:
             await people(house)
         await receive(house, inbound("a", "count"))
@@ -112,7 +112,7 @@ async def test_parts_go_out_in_order_and_the_reply_is_sent_when_the_last_is(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     flock = Flock()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         house.model.enqueue(say(WORDS), say("next"))
         await ask(house, "a")
@@ -127,7 +127,7 @@ async def test_parts_go_out_in_order_and_the_reply_is_sent_when_the_last_is(
 async def test_being_busy_never_counts_as_a_try(tmp_path: Path, autojump_clock: object) -> None:
     flock = Flock()
     flock.enqueue(*[BUSY] * (DELIVERY_ATTEMPTS_MAX * 5))
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         house.model.enqueue(say(WORDS))
         await ask(house)
@@ -143,7 +143,7 @@ async def test_a_platform_that_is_busy_for_no_time_is_not_asked_without_end(
 ) -> None:
     flock = Flock()
     flock.enqueue(*[BusyError("FLOOD", "sending: too fast", retry_after_s=0.0)] * 100)
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         await ask(house)
         await trio.sleep(10)
@@ -156,7 +156,7 @@ async def test_a_try_that_may_have_arrived_stays_marked_whatever_comes_next(
 ) -> None:
     flock = Flock()
     flock.enqueue(after, UNSURE, after, after)
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         await ask(house, text="hello")
         await trio.sleep(600)
@@ -172,7 +172,7 @@ def a_day(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("a_day")
 async def test_a_platform_that_is_away_for_half_a_day_loses_nothing(tmp_path: Path, autojump_clock: object) -> None:
     flock = Flock()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         house.model.enqueue(say(WORDS))
         flock.enqueue(0.0, 0.0, *[AWAY] * 10_000)
@@ -190,7 +190,7 @@ async def test_a_platform_that_is_away_for_more_than_a_day_costs_the_reply(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     flock = Flock()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         flock.enqueue(*[AWAY] * 10_000)
         await ask(house)
@@ -206,7 +206,7 @@ async def test_a_platform_that_is_busy_for_more_than_a_day_costs_the_reply(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     flock = Flock()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         flock.enqueue(*[BUSY] * 10_000)
         await ask(house)
@@ -218,7 +218,7 @@ async def test_a_reply_that_cannot_be_made_ready_has_as_many_tries_as_one_that_i
     tmp_path: Path, autojump_clock: object
 ) -> None:
     flock = Flock()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         flock.broken = UNSURE
         await ask(house)
@@ -230,7 +230,7 @@ async def test_a_reply_that_cannot_be_made_ready_has_as_many_tries_as_one_that_i
 
 async def test_a_delay_holds_back_one_address_and_starts_no_try(tmp_path: Path, autojump_clock: object) -> None:
     flock = Flock()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         flock.delays["ann"] = 100.0
         await ask(house, "a")
@@ -255,7 +255,7 @@ async def test_a_reply_that_cannot_be_split_is_given_up_visibly_and_holds_up_not
     tmp_path: Path, autojump_clock: object, broken: Exception, code: str
 ) -> None:
     flock = Flock()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         flock.broken = broken
         await ask(house, "a", "first")
@@ -275,7 +275,7 @@ async def test_parts_that_became_fewer_are_given_up_rather_than_guessed(tmp_path
             return super().split(outgoing)[: 5 if self.splits < 2 else 1]
 
     flock = Changed()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         house.model.enqueue(say(WORDS))
         await ask(house)
@@ -285,7 +285,7 @@ async def test_parts_that_became_fewer_are_given_up_rather_than_guessed(tmp_path
 
 async def test_what_was_not_heard_stands_in_the_agents_next_prompt(tmp_path: Path, autojump_clock: object) -> None:
     flock = Flock()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         house.model.enqueue(say(WORDS))
         flock.enqueue(0.0, ForbiddenError("BLOCKED", "sending: ann has blocked the bot"))
@@ -300,7 +300,7 @@ async def test_what_was_not_heard_stands_in_the_agents_next_prompt(tmp_path: Pat
 
 async def test_a_turn_that_was_given_up_offers_to_try_again(tmp_path: Path, autojump_clock: object) -> None:
     flock = Flock()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         house.model.enqueue(*[BusyError("REFUSED", "asking: the model refuses")] * 100)
         await receive(house, inbound("a", "hello", message="17"))

@@ -9,7 +9,7 @@ from daycare.base.errors import UnavailableError
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig
 from daycare.store.records import AgentConfig
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.openai_server import FakeOpenAI
 from daycare.testing.scripted import Scripted, echo
 from tests.actors.helpers import said_to
@@ -17,7 +17,7 @@ from tests.actors.helpers import said_to
 OLD, NEW = "sk-old-0123456789abcdef", "sk-new-0123456789abcdef"
 
 
-async def _key(house: House, value: str | None) -> None:
+async def _key(house: TestDaemon, value: str | None) -> None:
     if value is None:
         await house.store.secrets.remove("box")
     else:
@@ -33,7 +33,7 @@ async def test_a_key_added_rotated_and_removed_counts_in_the_next_turn_and_is_ne
             providers={"box": ProviderSection(base_url=server.base_url, key="box")},
         )
         server.api_key = OLD
-        async with open_house(tmp_path, config=config) as house:
+        async with open_daemon(tmp_path, config=config) as house:
             slow = await house.say("slow", path="")
             await trio.sleep(0.2)  # refused for want of a key, and to be tried again
             await _key(house, OLD)
@@ -92,7 +92,7 @@ async def test_in_an_hour_of_outage_the_fallback_answers_and_the_owner_is_told_o
         models=ModelsSection(default="one/model", fallbacks=("two/model",)),
         providers={"one": ProviderSection(kind="one"), "two": ProviderSection(kind="two")},
     )
-    async with open_house(tmp_path, config=config, plugins=[_two(first, second)]) as house:
+    async with open_daemon(tmp_path, config=config, plugins=[_two(first, second)]) as house:
         for minute in range(70):
             assert await house.talk(f"minute {minute}") == f"echo: minute {minute}"
             await trio.sleep(60)
@@ -110,7 +110,7 @@ async def test_without_a_fallback_messages_wait_out_an_hour_of_outage_and_lose_n
 ) -> None:
     first = Away(100, 3_700)
     config = Config(models=ModelsSection(default="one/model"), providers={"one": ProviderSection(kind="one")})
-    async with open_house(tmp_path, config=config, plugins=[_two(first, Scripted())]) as house:
+    async with open_daemon(tmp_path, config=config, plugins=[_two(first, Scripted())]) as house:
         agents = [f"/ann/agent/a{number}" for number in range(5)]
         for path in agents:
             await house.agent(path, AgentConfig())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.agent.pace import Pace
+from daycare.agent.rate_limit import SenderRateLimit
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.limits import (
     BATCH_MAX_ITEMS,
@@ -20,8 +20,8 @@ from daycare.base.limits import (
 from daycare.base.pairing import code_hash
 from daycare.plugin import Inbound, RemoteFile, Unreadable
 from daycare.store.records import User
-from daycare.testing.house import open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted
 from tests.flow.platform import CLUB, answered, asked, in_club, inbound, people, receive, states
 
@@ -32,8 +32,8 @@ MALFORMED = Unreadable(key="u1", reason="no such field", body='{"x": 1}')
 
 
 async def test_each_item_of_a_batch_has_its_own_outcome(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         batch: list[Inbound | Unreadable] = [
             inbound("a", "hello"),
@@ -70,7 +70,7 @@ async def test_what_one_person_writes_too_long_pushes_out_no_dead_letters_of_oth
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("daycare.store.sqlite.letters.DEAD_LETTERS_MAX", 30)
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         assert states(await receive(house, inbound("a", " "), MALFORMED)) == ["refused", "unreadable"]
         long = "x" * (MESSAGE_MAX_BYTES + 1)
@@ -86,7 +86,7 @@ async def test_what_one_person_writes_too_long_pushes_out_no_dead_letters_of_oth
 
 
 async def test_what_is_said_to_a_sender_is_said_once_an_hour(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         wrong = [inbound(f"e{n}", " ") for n in range(3)]
         said = [outcome.say for outcome in await receive(house, *wrong)]
@@ -99,8 +99,8 @@ async def test_what_is_said_to_a_sender_is_said_once_an_hour(tmp_path: Path, aut
 async def test_a_stranger_costs_a_counter_and_is_shown_a_code_that_lets_them_in(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         file = RemoteFile(name="a.txt", reference="r", key="f")
         flood = [inbound(f"s{n}", "let me in", sender="pigeon:eve", name="Eve", files=(file,)) for n in range(200)]
         outcomes = await receive(house, *flood)
@@ -122,7 +122,7 @@ async def test_a_stranger_costs_a_counter_and_is_shown_a_code_that_lets_them_in(
 async def test_a_groups_code_is_the_groups_whoever_writes_and_in_whichever_topic(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         first, second = await receive(
             house,
@@ -139,7 +139,7 @@ async def test_nothing_is_said_or_counted_of_a_batch_that_was_not_committed(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     """The connector repeats it; by then nobody may have used up their pace or missed their notice."""
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()], work=False) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()], work=False) as house:
         await people(house)
         batch = [inbound(f"m{n}") for n in range(SENDER_BURST // 3)] + [inbound("e", " ")]
         take, fails = house.store.intake.take, 9
@@ -163,7 +163,7 @@ async def test_what_no_store_takes_is_made_readable_instead_of_stopping_the_conn
     tmp_path: Path, autojump_clock: object
 ) -> None:
     half, whole = "\ud83d", "\ud83d\ude00"
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         outcomes = await receive(
             house,
@@ -177,7 +177,7 @@ async def test_what_no_store_takes_is_made_readable_instead_of_stopping_the_conn
 
 
 async def test_a_batch_has_a_bound(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         with pytest.raises(InvalidError):
             await receive(house, *[MALFORMED] * (BATCH_MAX_ITEMS + 1))
 
@@ -185,7 +185,7 @@ async def test_a_batch_has_a_bound(tmp_path: Path, autojump_clock: object) -> No
 async def test_a_message_for_a_full_inbox_is_kept_as_a_dead_letter_and_its_sender_told(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()], work=False) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()], work=False) as house:
         await people(house)
         for user in ("ann", "bob"):  # of two senders, as one alone may not write so many
             first = [in_club(f"{user}{n}", sender=f"pigeon:{user}") for n in range(INBOX_MAX_MESSAGES // 2)]
@@ -204,7 +204,7 @@ async def test_a_message_for_a_full_inbox_is_kept_as_a_dead_letter_and_its_sende
 async def test_who_writes_too_fast_is_told_so_once_and_heard_again_later(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()], work=False) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()], work=False) as house:
         await people(house)
         burst = [inbound(f"m{n}", sender="pigeon:7", chat=CLUB) for n in range(SENDER_BURST)]
         assert states(await receive(house, *burst))[-1] == "accepted"
@@ -218,7 +218,7 @@ async def test_who_writes_too_fast_is_told_so_once_and_heard_again_later(
 
 
 async def test_what_piled_up_over_a_long_outage_costs_nobody_their_turn() -> None:
-    pace = Pace()
+    pace = SenderRateLimit()
     day_ms = 86_400_000
     for number in range(SENDER_BURST * 3):
         assert pace.admit("pigeon", "pigeon:7", number * 60_000), "one a minute, whenever they are read"
@@ -227,7 +227,7 @@ async def test_what_piled_up_over_a_long_outage_costs_nobody_their_turn() -> Non
 
 async def test_an_older_time_than_the_last_is_no_debt() -> None:
     """An edit, or a button under an old message, bears the time of what it belongs to."""
-    pace = Pace()
+    pace = SenderRateLimit()
     now_ms = 1_800_000_000_000
     assert pace.admit("pigeon", "pigeon:7", now_ms)
     assert pace.admit("pigeon", "pigeon:7", now_ms - 86_400_000)
@@ -238,7 +238,7 @@ async def test_an_older_time_than_the_last_is_no_debt() -> None:
 
 
 async def test_a_connector_has_a_pace_of_its_own_and_who_is_held_up_by_it_is_not_counted() -> None:
-    pace = Pace()
+    pace = SenderRateLimit()
     admitted = [pace.admit("pigeon", f"pigeon:{number}", 1_000_000_000) for number in range(CONNECTOR_BURST + 10)]
     assert sum(admitted) == pytest.approx(CONNECTOR_BURST, abs=1) and not any(admitted[-10:])
     assert pace.admit("other", "other:1", 1_000_000_000)
@@ -252,8 +252,8 @@ async def test_a_connector_has_a_pace_of_its_own_and_who_is_held_up_by_it_is_not
 async def test_a_person_with_several_accounts_is_answered_where_they_wrote_from(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         await house.store.people.link("pigeon:work", "ann")
         for sender in ("pigeon:work", "pigeon:ann"):
@@ -264,9 +264,9 @@ async def test_a_person_with_several_accounts_is_answered_where_they_wrote_from(
 
 
 async def test_topics_of_a_known_chat_get_users_of_their_own(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     model = Scripted()
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, model, plugins=[pigeon.plugin()]) as house:
         await people(house)
         alike = [f"{CLUB}:{part}" for part in ("1-2", "12", "1_2")]  # three that would be named alike
         batch = [in_club(f"{chat}/{n}", chat, chat=chat, within=CLUB) for n in (1, 2) for chat in alike]
@@ -287,8 +287,8 @@ async def test_topics_of_a_known_chat_get_users_of_their_own(tmp_path: Path, aut
 
 async def test_topics_past_the_most_share_the_groups_own_conversation(tmp_path: Path, autojump_clock: object) -> None:
     """One member who opens topic after topic makes no more users, agents and conversations than a group may have."""
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         many = [in_club(f"m{n}", f"in {n}", chat=f"{CLUB}:{n}", within=CLUB) for n in range(TOPICS_MAX + 20)]
         outcomes = [*await receive(house, *many[:50]), *await receive(house, *many[50:])]
@@ -312,7 +312,7 @@ async def test_topics_past_the_most_share_the_groups_own_conversation(tmp_path: 
 
 
 async def test_accepting_a_topics_first_message_makes_its_user_as_well(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         for key in ("a", "b"):
             receipt = await house.daemon.intake.accept(in_club(key, "hi", chat=f"{CLUB}:5", within=CLUB))

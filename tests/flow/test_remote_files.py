@@ -11,14 +11,14 @@ from daycare.base.limits import FETCH_DEADLINE_S, FETCH_PAUSE_S, FILE_MAX_BYTES
 from daycare.base.messages import Image
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
 from daycare.plugin import RemoteFile
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from tests.flow.platform import answered, asked, inbound, people, receive
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
 
-class Album(Pigeon):
+class Album(FakeConnector):
     """A pigeon that keeps files; what it is asked for is in `fetched`."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ def text_file(reference: str = "r1", key: str = "f1", **more: object) -> RemoteF
     return RemoteFile(reference=reference, key=key, **fields)  # type: ignore[arg-type]
 
 
-async def send(house: House, key: str, *files: RemoteFile, text: str = "look") -> str:
+async def send(house: TestDaemon, key: str, *files: RemoteFile, text: str = "look") -> str:
     """Send files; return what the model was asked last."""
     [outcome] = await receive(house, inbound(key, text, files=files))
     await answered(house, outcome)
@@ -61,7 +61,7 @@ async def send(house: House, key: str, *files: RemoteFile, text: str = "look") -
 async def test_a_file_is_fetched_once_and_when_a_prompt_needs_it(tmp_path: Path, autojump_clock: object) -> None:
     album = Album()
     album.files["r1"] = b"hello"
-    async with open_house(tmp_path, plugins=[album.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[album.plugin()]) as house:
         await people(house)
         [note] = await receive(house, inbound("n", "shared a file", files=(text_file(),), kind="note"))
         await answered(house, note)
@@ -78,7 +78,7 @@ async def test_a_file_is_fetched_once_and_when_a_prompt_needs_it(tmp_path: Path,
 async def test_a_picture_is_fetched_for_a_model_that_sees(tmp_path: Path, autojump_clock: object) -> None:
     album = Album()
     album.files["r1"] = PNG
-    async with open_house(tmp_path, config=seeing(), plugins=[album.plugin()]) as house:
+    async with open_daemon(tmp_path, config=seeing(), plugins=[album.plugin()]) as house:
         await people(house)
         await send(house, "a", text_file(name="p.png", media_type="image/png"))
         assert house.model.history[-1].messages[-1].parts[1] == Image("image/png", PNG)
@@ -89,7 +89,7 @@ async def test_what_the_model_cannot_read_anyhow_is_not_fetched(
     tmp_path: Path, autojump_clock: object, media_type: str
 ) -> None:
     album = Album()
-    async with open_house(tmp_path, plugins=[album.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[album.plugin()]) as house:
         await people(house)
         assert "not readable" in await send(house, "a", text_file(name="x", media_type=media_type))
         assert album.fetched == []
@@ -97,7 +97,7 @@ async def test_what_the_model_cannot_read_anyhow_is_not_fetched(
 
 async def test_what_is_said_to_be_too_large_is_not_fetched(tmp_path: Path, autojump_clock: object) -> None:
     album = Album()
-    async with open_house(tmp_path, plugins=[album.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[album.plugin()]) as house:
         await people(house)
         assert "larger than" in await send(house, "a", text_file(size=FILE_MAX_BYTES + 1))
         assert album.fetched == []
@@ -119,7 +119,7 @@ async def test_a_file_that_does_not_come_is_named_with_the_reason_and_the_turn_g
 ) -> None:
     album = Album()
     album.files["r1"] = found
-    async with open_house(tmp_path, plugins=[album.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[album.plugin()]) as house:
         await people(house)
         words = await send(house, "a", text_file())
         assert told in words and '"a.txt"' in words and words.startswith("look")
@@ -131,7 +131,7 @@ async def test_a_platform_that_hangs_costs_one_answer_its_time_and_the_file_come
 ) -> None:
     album = Album()
     album.files["r1"] = FETCH_DEADLINE_S * 2
-    async with open_house(tmp_path, plugins=[album.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[album.plugin()]) as house:
         await people(house)
         await send(house, "a", text_file())
         for key in ("b", "c"):
@@ -152,7 +152,7 @@ async def test_a_file_that_was_not_here_yet_is_fetched_from_where_it_was_sent_la
 ) -> None:
     album = Album()
     album.files = {"r1": NotFoundError("GONE", "fetching: it expired"), "r2": b"hello"}
-    async with open_house(tmp_path, plugins=[album.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[album.plugin()]) as house:
         await people(house)
         await send(house, "a", text_file("r1"))
         await trio.sleep(FETCH_PAUSE_S)
@@ -161,7 +161,7 @@ async def test_a_file_that_was_not_here_yet_is_fetched_from_where_it_was_sent_la
 
 async def test_a_strangers_file_is_not_even_noted(tmp_path: Path, autojump_clock: object) -> None:
     album = Album()
-    async with open_house(tmp_path, plugins=[album.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[album.plugin()]) as house:
         await people(house)
         await receive(house, inbound("s", sender="pigeon:eve", files=(text_file(),)))
         await trio.sleep(60)
@@ -171,7 +171,7 @@ async def test_a_strangers_file_is_not_even_noted(tmp_path: Path, autojump_clock
 async def test_a_file_of_unknown_size_is_cut_where_a_prompt_must_be(tmp_path: Path, autojump_clock: object) -> None:
     album = Album()
     album.files["r1"] = b"x" * 100_000
-    async with open_house(tmp_path, plugins=[album.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[album.plugin()]) as house:
         await people(house)
         assert "[cut: 100000 bytes in all" in await send(house, "a", text_file(size=0))
 
@@ -179,7 +179,7 @@ async def test_a_file_of_unknown_size_is_cut_where_a_prompt_must_be(tmp_path: Pa
 async def test_who_asks_for_a_file_by_its_number_gets_the_bytes(tmp_path: Path, autojump_clock: object) -> None:
     album = Album()
     album.files["r1"] = PNG
-    async with open_house(tmp_path, plugins=[album.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[album.plugin()]) as house:
         await people(house)
         await send(house, "a", text_file(name="p.png", media_type="image/png"))
         [(number,)] = house.store._db.execute("SELECT id FROM files").fetchall()

@@ -12,8 +12,8 @@ from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import Inbound, Plugin, StructTool, ToolContext
 from daycare.settings import BudgetsSection
 from daycare.store.records import AgentConfig, User
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon, texts
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector, texts
 from daycare.testing.scripted import Scripted, call, say
 from tests.flow.platform import CLUB, answered, in_club, people, receive, states
 
@@ -43,15 +43,15 @@ def in_topic(key: str, topic: int = 7, text: str | None = None, **more: Any) -> 
     return in_club(key, text, chat=f"{CLUB}:{topic}", within=CLUB, **more)
 
 
-async def knows(house: House, key: str) -> str:
+async def knows(house: TestDaemon, key: str) -> str:
     """Return the id of the user a key leads to, empty for a stranger's."""
     user = await house.store.people.by_key(key)
     return user.id if user is not None else ""
 
 
 async def test_topics_of_a_removed_group_are_strangers_and_cost_nothing(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()], config=FIVE_A_DAY) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()], config=FIVE_A_DAY) as house:
         await people(house)
         for n in range(2):
             await answered(house, (await receive(house, in_topic(f"before {n}", n)))[0])
@@ -71,8 +71,8 @@ async def test_a_running_turn_of_a_removed_user_ends_without_another_call(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     """Not the one in the group, not the one in a topic, not a helper's; whether the model or a tool is at work."""
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin(), WAITING]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin(), WAITING]) as house:
         await people(house)
         house.model.enqueue(call(("wait", {"seconds": 30})), 30.0, call(("note", {"word": "tea"})))
         [group] = await receive(house, in_club("g", "go"))
@@ -97,8 +97,8 @@ async def test_a_running_turn_of_a_removed_user_ends_without_another_call(
 async def test_what_a_removed_user_was_to_hear_or_do_later_never_happens(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         house.model.enqueue(call(("remind", {"after_s": 600, "text": "tea"})), say("I will"))
         await answered(house, (await receive(house, in_topic("t", 7, "remind us")))[0])
@@ -118,7 +118,7 @@ async def test_what_a_removed_user_was_to_hear_or_do_later_never_happens(
 
 async def test_a_message_that_comes_in_the_same_moment_is_a_strangers(tmp_path: Path, autojump_clock: object) -> None:
     """It was judged when its group was known, and is committed when it no longer is."""
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         [first] = await receive(house, in_club("a", "hello"))
         await answered(house, first)
@@ -140,7 +140,7 @@ async def test_a_message_that_comes_in_the_same_moment_is_a_strangers(tmp_path: 
 
 
 async def test_who_is_let_in_again_starts_afresh(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         for item in (in_club("a", "our secret is tea"), in_topic("b", 7, "mine is coffee")):
             await answered(house, (await receive(house, item))[0])
@@ -157,7 +157,7 @@ async def test_who_is_let_in_again_starts_afresh(tmp_path: Path, autojump_clock:
 
 
 async def test_an_agent_of_a_removed_user_is_not_brought_back(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         await house.agent("/club/agent/scribe", AgentConfig(heartbeat_s=3_600))
         await house.store.people.remove("club")
@@ -181,7 +181,7 @@ async def test_an_agent_that_asked_one_of_a_removed_sub_user_gets_an_answer(
 ) -> None:
     """Its turn waits for one."""
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.store.people.add(User(id="mia", name="Mia", parent="ann", keys=("direct:mia",)))
         await house.agent("/ann/subuser/mia")
         model.enqueue(call(("ask", {"to": "/ann/subuser/mia", "text": "well?"})), 600.0, say("I see"))

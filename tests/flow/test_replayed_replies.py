@@ -10,8 +10,8 @@ from daycare.base.errors import AwayError, BusyError, ForbiddenError, InvalidErr
 from daycare.base.limits import DELIVERY_ATTEMPTS_MAX, OUTBOX_MAX_MESSAGES
 from daycare.store.records import Reply
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon, texts
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector, texts
 from daycare.testing.scripted import say
 from tests.flow.platform import answered, inbound, people, receive
 from tests.flow.test_parts import PARTS, WORDS, Flock
@@ -30,13 +30,13 @@ def short_outages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("daycare.kernel.OUTAGE_MAX_S", OUTAGE_S)
 
 
-async def ask(house: House, key: str = "a", text: str = "hello") -> None:
+async def ask(house: TestDaemon, key: str = "a", text: str = "hello") -> None:
     """Ask Ann's agent something over the pigeon, and wait for the answer's commit."""
     [outcome] = await receive(house, inbound(key, text))
     await answered(house, outcome)
 
 
-async def replay(house: House, text: str) -> None:
+async def replay(house: TestDaemon, text: str) -> None:
     """Replay the dead letter of a reply, and let it go out."""
     letters = [letter for letter in await house.store.dead.find() if letter.body == text and not letter.replayed_at]
     assert len(letters) == 1, "it was given up, once"
@@ -44,7 +44,7 @@ async def replay(house: House, text: str) -> None:
     await trio.sleep(60)
 
 
-def marks(pigeon: Pigeon, *words: str) -> list[tuple[str, bool]]:
+def marks(pigeon: FakeConnector, *words: str) -> list[tuple[str, bool]]:
     """Return what has arrived of a reply, and whether it was marked."""
     return [(flight.text, flight.maybe_duplicate) for flight in pigeon.arrived if flight.text in words]
 
@@ -69,8 +69,8 @@ def marks(pigeon: Pigeon, *words: str) -> list[tuple[str, bool]]:
 async def test_a_replayed_reply_is_marked_only_after_a_try_that_may_have_arrived(
     tmp_path: Path, autojump_clock: object, tries: Sequence[Exception], unsure: bool
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         pigeon.enqueue(*tries)
         await ask(house)
@@ -84,7 +84,7 @@ async def test_of_a_reply_in_parts_only_the_one_that_may_have_arrived_is_marked(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     flock = Flock()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         house.model.enqueue(say(WORDS))
         flock.enqueue(0.0, 0.0, *[UNSURE] * DELIVERY_ATTEMPTS_MAX)
@@ -99,7 +99,7 @@ async def test_a_part_that_was_confirmed_before_the_rest_was_refused_costs_no_ma
     tmp_path: Path, autojump_clock: object
 ) -> None:
     flock = Flock()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         house.model.enqueue(say(WORDS))
         flock.enqueue(UNSURE, 0.0, REFUSED)
@@ -113,7 +113,7 @@ async def test_a_reply_that_cannot_be_made_ready_after_an_unconfirmed_try_is_mar
     tmp_path: Path, autojump_clock: object
 ) -> None:
     flock = Flock()
-    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
         flock.enqueue(UNSURE)
         await ask(house)
@@ -129,8 +129,8 @@ async def test_a_reply_that_cannot_be_made_ready_after_an_unconfirmed_try_is_mar
 async def test_a_reply_that_is_given_up_and_replayed_again_and_again_keeps_its_mark(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         pigeon.enqueue(UNSURE, REFUSED)
         await ask(house)
@@ -143,13 +143,13 @@ async def test_a_reply_that_is_given_up_and_replayed_again_and_again_keeps_its_m
 
 
 async def test_the_mark_outlives_a_crash_before_the_replay(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon, clock = Pigeon(), VirtualClock()
+    pigeon, clock = FakeConnector(), VirtualClock()
     pigeon.enqueue(UNSURE, REFUSED)
-    async with open_house(tmp_path, location="daycare.db", plugins=[pigeon.plugin()], clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", plugins=[pigeon.plugin()], clock=clock) as house:
         await people(house)
         await ask(house)
         await trio.sleep(600)
-    async with open_house(tmp_path, location="daycare.db", plugins=[pigeon.plugin()], clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", plugins=[pigeon.plugin()], clock=clock) as house:
         await replay(house, "echo: hello")
         assert marks(pigeon, "echo: hello") == [("echo: hello", True)]
 
@@ -157,8 +157,8 @@ async def test_the_mark_outlives_a_crash_before_the_replay(tmp_path: Path, autoj
 async def test_a_reply_that_overflowed_after_an_unconfirmed_try_is_marked_and_the_others_are_not(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         pigeon.enqueue(UnavailableError("TIMEOUT", "sending: no answer", retry_after_s=600.0))
         agent = await house.agent("/ann/pigeon")

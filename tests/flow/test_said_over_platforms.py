@@ -13,14 +13,14 @@ from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import RemoteFile
 from daycare.store.records import InboxRow, Policy, User
 from daycare.testing.anthropic_server import FakeAnthropic
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon, texts
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector, texts
 from daycare.testing.scripted import say
 from tests.actors.helpers import config, history
 from tests.flow.platform import CLUB, answered, asked, in_club, inbound, people, receive, states
 
 
-async def talk(house: House, key: str, text: str) -> str:
+async def talk(house: TestDaemon, key: str, text: str) -> str:
     """Let Ann say something over the platform, and wait for the answer."""
     [outcome] = await receive(house, inbound(key, text))
     return await answered(house, outcome)
@@ -37,7 +37,7 @@ def read(**more: object) -> str:
 
 
 async def test_in_a_group_each_message_carries_its_senders_name(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         outcomes = await receive(house, in_club("a", "hi", "Bob"), in_club("b", "ho", "Eve", sender="pigeon:8"))
         for outcome in outcomes:
@@ -73,7 +73,7 @@ def test_a_forward_says_who_sent_it_on_and_that_it_is_data() -> None:
 
 
 async def test_a_forward_is_never_a_command(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         [outcome] = await receive(house, inbound("f", "/new", origin=Origin.FORWARD, context="from Eve"))
         assert "A new conversation" not in await answered(house, outcome)
@@ -82,7 +82,7 @@ async def test_a_forward_is_never_a_command(tmp_path: Path, autojump_clock: obje
 
 
 async def test_a_forward_and_the_words_before_it_are_read_together(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         outcomes = await receive(
             house, inbound("a", "is this true?"), inbound("b", "the moon fell", origin=Origin.FORWARD)
@@ -93,7 +93,7 @@ async def test_a_forward_and_the_words_before_it_are_read_together(tmp_path: Pat
 
 
 async def test_a_context_stands_before_the_words_that_refer_to_it(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         [outcome] = await receive(house, inbound("a", "what is that?", context="Eve: 42"))
         await answered(house, outcome)
@@ -105,7 +105,7 @@ async def test_a_context_stands_before_the_words_that_refer_to_it(tmp_path: Path
 
 
 async def test_an_album_is_one_message(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         photos = [RemoteFile(name=f"{n}.jpg", media_type="image/jpeg", reference="r", key=f"f{n}") for n in range(4)]
         more = {"album": "g1", "chat": CLUB, "sender": "pigeon:7", "name": "Bob", "origin": Origin.GROUP}
@@ -127,8 +127,8 @@ async def test_an_album_is_one_message(tmp_path: Path, autojump_clock: object) -
 
 
 async def test_a_note_costs_no_call_and_stands_in_the_next_prompt(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         outcomes = await receive(house, *(inbound(f"n{n}", f"noted {n}", kind="note") for n in range(3)))
         for outcome in outcomes:
@@ -141,7 +141,7 @@ async def test_a_note_costs_no_call_and_stands_in_the_next_prompt(tmp_path: Path
 
 
 async def test_a_note_is_no_command(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         [outcome] = await receive(house, inbound("n", "/new", kind="note"))
         assert await answered(house, outcome) == ""
@@ -155,7 +155,7 @@ async def test_notes_are_read_by_a_provider_that_wants_roles_to_alternate(
             models=ModelsSection(default="claude/fake-large"),
             providers={"claude": ProviderSection(kind="anthropic", base_url=server.base_url)},
         )
-        async with open_house(tmp_path, config=settings, plugins=[Pigeon().plugin()]) as house:
+        async with open_daemon(tmp_path, config=settings, plugins=[FakeConnector().plugin()]) as house:
             await people(house)
             await receive(house, inbound("n1", "one", kind="note"), inbound("n2", "two", kind="note"))
             assert "first question" in await talk(house, "a", "first question")
@@ -166,7 +166,7 @@ async def test_notes_are_read_by_a_provider_that_wants_roles_to_alternate(
 
 
 async def test_a_note_interrupts_nobody(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=config(Policy.INTERRUPT), plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, config=config(Policy.INTERRUPT), plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         house.model.enqueue(5.0, say("done"))
         [slow] = await receive(house, inbound("a", "think"))
@@ -178,7 +178,7 @@ async def test_a_note_interrupts_nobody(tmp_path: Path, autojump_clock: object) 
 
 
 async def test_what_was_noted_while_a_turn_ran_is_read_in_the_next(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         house.model.enqueue(5.0, say("done"))
         [slow] = await receive(house, inbound("a", "think"))
@@ -194,8 +194,8 @@ async def test_what_was_noted_while_a_turn_ran_is_read_in_the_next(tmp_path: Pat
 
 
 async def test_stop_works_in_a_group_as_it_is_typed_there(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         house.model.enqueue(500.0, say("never"))
         await receive(house, in_club("a", "work"))
@@ -223,7 +223,7 @@ async def test_stop_works_in_a_group_as_it_is_typed_there(tmp_path: Path, autoju
 async def test_who_writes_as_the_group_may_command_no_more_than_a_member_nobody_knows(
     tmp_path: Path, autojump_clock: object, command: str, speaks_as: str
 ) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         await house.agent("/club/agent/scribe")
         place = {"chat": speaks_as, "within": CLUB} if speaks_as != CLUB else {}
@@ -252,7 +252,7 @@ ROLES = [
 async def test_people_manage_what_is_theirs_and_operators_what_is_a_groups(
     tmp_path: Path, autojump_clock: object, command: str
 ) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         await house.store.people.add(User(id="ben", name="Ben", keys=("pigeon:ben",)))
         await house.store.people.add(User(id="mia", name="Mia", parent="ann", keys=("pigeon:mia",)))

@@ -19,7 +19,7 @@ from daycare.base.errors import (
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.store.records import AgentConfig
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.openai_server import FakeOpenAI
 from daycare.testing.scripted import Scripted, call, say
 from tests.actors.helpers import said_to
@@ -28,7 +28,7 @@ NO_KEY = SetupError("KEY_REFUSED", "asking the model: the key is missing", hint=
 NO_CREDIT = SetupError("CREDIT_EXHAUSTED", "asking the model: no credit", hint="add credit at the provider")
 
 
-async def _add_key(house: House, value: str = "sk-0123456789abcdef") -> None:
+async def _add_key(house: TestDaemon, value: str = "sk-0123456789abcdef") -> None:
     await house.store.secrets.put("box", "ann", house.daemon.vault.seal(value))
 
 
@@ -38,7 +38,7 @@ async def test_a_missing_key_is_told_at_once_with_the_command_and_costs_no_try(
 ) -> None:
     model = Scripted()
     model.enqueue(*[error] * 10)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         receipt = await house.say("hello")
         await trio.testing.wait_all_tasks_blocked()
         assert trio.current_time() == 0, "nobody waits to hear it"
@@ -56,7 +56,7 @@ async def test_a_missing_key_is_told_at_once_with_the_command_and_costs_no_try(
 async def test_a_message_is_answered_as_soon_as_the_key_is_there(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(NO_KEY)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         first = await house.say("hello")
         await trio.testing.wait_all_tasks_blocked()
         second = await house.say("anybody there?")
@@ -71,7 +71,7 @@ async def test_a_key_that_comes_while_the_call_without_it_runs_is_not_missed(
 ) -> None:
     model = Scripted()
     model.enqueue(2.0, NO_KEY)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         receipt = await house.say("hello")
         await trio.sleep(1)
         await _add_key(house)
@@ -82,7 +82,7 @@ async def test_a_key_that_comes_while_the_call_without_it_runs_is_not_missed(
 async def test_another_model_or_another_config_wakes_what_waits(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(NO_KEY, NO_KEY)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         receipt = await house.say("hello")
         await trio.testing.wait_all_tasks_blocked()
         agent = await house.daemon.directory.at("/ann/direct")
@@ -98,10 +98,10 @@ async def test_a_restart_looks_at_once_and_tells_nobody_again(tmp_path: Path, au
     clock = VirtualClock()
     model = Scripted()
     model.enqueue(NO_KEY, NO_KEY)
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         receipt = await house.say("hello")
         await trio.sleep(1)
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         await trio.sleep(1)
         assert len(model.history) == 2, "it does not wait for the next look"
         assert len([text for text in await said_to(house) if "cannot answer yet" in text]) == 1
@@ -112,7 +112,7 @@ async def test_a_restart_looks_at_once_and_tells_nobody_again(tmp_path: Path, au
 async def test_something_else_that_is_missing_then_is_told_too(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(NO_KEY, NO_CREDIT, NO_CREDIT)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         receipt = await house.say("hello")
         await trio.testing.wait_all_tasks_blocked()
         await _add_key(house)
@@ -131,7 +131,7 @@ async def test_waiting_for_a_person_is_bounded(
     def refuse(_: object) -> None:
         raise NO_KEY
 
-    async with open_house(tmp_path, Scripted(refuse)) as house:  # type: ignore[arg-type]
+    async with open_daemon(tmp_path, Scripted(refuse)) as house:  # type: ignore[arg-type]
         receipt = await house.say("hello")
         with pytest.raises(ConflictError):
             await house.hear(receipt, 2 * most_s)
@@ -146,7 +146,7 @@ async def test_what_would_fail_the_same_way_again_is_tried_once(
 ) -> None:
     model = Scripted()
     model.enqueue(*[error] * 5)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         receipt = await house.say("hello")
         with pytest.raises(ConflictError):
             await house.hear(receipt)
@@ -171,7 +171,7 @@ async def test_a_status_decides_whether_anything_is_tried_again(
             models=ModelsSection(default="box/fake-large"),
             providers={"box": ProviderSection(base_url=server.base_url, key="box")},
         )
-        async with open_house(tmp_path, config=config) as house:
+        async with open_daemon(tmp_path, config=config) as house:
             receipt = await house.say("hello")
             with trio.fail_after(20):
                 while not await said_to(house):
@@ -188,7 +188,7 @@ async def test_a_turn_that_fails_takes_in_nothing_more_and_takes_nobody_with_it(
     model = Scripted()
     broken = BusyError("MODEL_ODD", "asking the model: it makes no sense")
     model.enqueue(call(("wait", {"seconds": 1})), *[broken] * 5)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         receipts = [await house.say("first")]
         for number in range(16):
             await trio.sleep(6)
@@ -209,7 +209,7 @@ async def test_what_joined_a_turn_before_it_failed_is_answered_in_a_turn_of_its_
     broken = BusyError("MODEL_ODD", "asking the model: it makes no sense")
     model = Scripted()
     model.enqueue(5.0, call(("wait", {"seconds": 1})), *[broken] * 5, say("here I am"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         first = await house.say("first")
         await trio.sleep(1)
         joined = await house.say("joined")
@@ -225,7 +225,7 @@ async def test_each_failed_try_and_the_next_are_shown_while_a_turn_is_retried(
     broken = BusyError("MODEL_ODD", "asking the model: it makes no sense")
     model = Scripted()
     model.enqueue(broken, broken, broken)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         receipt = await house.say("hello")
         await trio.sleep(10)
         trace = [(entry.what, entry.detail) for entry in house.store.ledger.trace(receipt.trace)]

@@ -6,7 +6,7 @@ import trio
 
 from daycare.base.errors import UnavailableError
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.actors.helpers import said_to
 
@@ -14,7 +14,7 @@ from tests.actors.helpers import said_to
 async def test_a_message_whose_turn_was_stopped_says_so(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(1_000.0)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         receipt = await house.say("think")
         await trio.sleep(1)
         await house.talk("/stop")
@@ -38,7 +38,7 @@ async def test_the_operator_hears_that_messages_are_answered_when_only_the_memor
         )
         home = tmp_path / memory.partition("/")[0]
         home.mkdir()
-        async with open_house(home, config=config) as house:
+        async with open_daemon(home, config=config) as house:
             await house.talk("hello")
             down = UnavailableError("PROVIDER_UNREACHABLE", "the line is dead")
             house.daemon.model_news.outage(memory.partition("/")[0], down)
@@ -51,7 +51,7 @@ async def test_the_deadline_of_a_question_between_agents_is_met_to_the_moment(
 ) -> None:
     model = Scripted()
     model.enqueue(call(("ask", {"to": "/ann/agent/slow", "text": "well?", "deadline_s": 7})), 100.0, say("late"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.agent("/ann/agent/slow")
         await trio.sleep(1.3)
         await house.say("go")

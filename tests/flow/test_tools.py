@@ -20,13 +20,13 @@ from daycare.config import ToolsSection
 from daycare.plugin import Plugin, StructTool, ToolContext
 from daycare.store.records import AgentConfig, NewTimer, User
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, echo, say
-from daycare.testing.tools import Note
+from daycare.testing.tools import NoteWord
 from tests.actors.helpers import config, history, said_to, tools
 
 
-async def _result(house: House, model: Scripted, name: str, arguments: dict[str, object]) -> ToolResult:
+async def _result(house: TestDaemon, model: Scripted, name: str, arguments: dict[str, object]) -> ToolResult:
     model.enqueue(call((name, arguments)), say("ok"))
     assert await house.talk("do it") == "ok"
     [part] = model.history[-1].messages[-1].parts
@@ -36,7 +36,7 @@ async def _result(house: House, model: Scripted, name: str, arguments: dict[str,
 
 async def test_what_the_model_does_wrong_comes_back_to_it(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         unknown = await _result(house, model, "fly", {})
         assert unknown.status == "error"
         assert "there is no tool called fly" in unknown.text and "remind" in unknown.text
@@ -53,7 +53,7 @@ async def test_what_the_model_does_wrong_comes_back_to_it(tmp_path: Path, autoju
 
 async def test_an_agent_may_use_only_its_tools(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         agent = await house.agent("/ann/direct")
         await house.store.agents.configure(agent.id, AgentConfig(tools=("note",)))
         refused = await _result(house, model, "remind", {"after_s": 5, "text": "x"})
@@ -63,19 +63,19 @@ async def test_an_agent_may_use_only_its_tools(tmp_path: Path, autojump_clock: o
 
 async def test_a_tool_that_takes_too_long_is_cut_off(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model, plugins=[tools]) as house:
+    async with open_daemon(tmp_path, model, plugins=[tools]) as house:
         late = await _result(house, model, "wait", {"seconds": 10_000})
         assert late.status == "error" and f"within {TOOL_DEADLINE_S:g} s" in late.text
         assert trio.current_time() == pytest.approx(TOOL_DEADLINE_S, abs=0.1)
 
 
 async def test_a_long_result_is_cut_and_kept_for_reading_on(tmp_path: Path, autojump_clock: object) -> None:
-    async def talk(context: ToolContext, arguments: Note) -> str:
+    async def talk(context: ToolContext, arguments: NoteWord) -> str:
         return "x" * TOOL_RESULT_MAX_CHARS + "the end"
 
-    long = Plugin(name="long", tools=(StructTool("talk", Note, talk, idempotent=True),))
+    long = Plugin(name="long", tools=(StructTool("talk", NoteWord, talk, idempotent=True),))
     model = Scripted()
-    async with open_house(tmp_path, model, plugins=[long]) as house:
+    async with open_daemon(tmp_path, model, plugins=[long]) as house:
         result = await _result(house, model, "talk", {"word": "a"})
         assert result.status == "ok"
         cut = f"\n[cut: {TOOL_RESULT_MAX_CHARS + 7} characters in all; read on with read_result, file 1, from offset "
@@ -95,7 +95,7 @@ async def test_a_long_result_is_cut_and_kept_for_reading_on(tmp_path: Path, auto
 
 async def test_too_many_calls_at_once_are_not_run(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.enqueue(call(*[("now", {})] * (TOOL_CALLS_MAX + 2)), say("done"))
         assert await house.talk("go") == "done"
         results = [message.parts[0] for message in model.history[-1].messages if message.role == "tool"]
@@ -106,7 +106,7 @@ async def test_a_role_has_the_tools_of_its_list_only(tmp_path: Path, autojump_cl
     model = Scripted()
     settings = config()
     settings = replace(settings, tools=ToolsSection(user=("now", "spawn"), subagent=("remind", "now")))
-    async with open_house(tmp_path, model, config=settings) as house:
+    async with open_daemon(tmp_path, model, config=settings) as house:
         model.enqueue(call(("remind", {"after_s": 5, "text": "x"})), say("no"))
         await house.talk("go")
         assert [tool.name for tool in model.history[0].tools] == ["spawn", "now"]
@@ -117,13 +117,13 @@ async def test_a_role_has_the_tools_of_its_list_only(tmp_path: Path, autojump_cl
 
 
 async def test_a_tool_says_how_far_it_is(tmp_path: Path, autojump_clock: object) -> None:
-    async def dig(context: ToolContext, arguments: Note) -> str:
+    async def dig(context: ToolContext, arguments: NoteWord) -> str:
         context.progress("half way")
         return "dug"
 
-    digging = Plugin(name="digging", tools=(StructTool("dig", Note, dig, idempotent=True),))
+    digging = Plugin(name="digging", tools=(StructTool("dig", NoteWord, dig, idempotent=True),))
     model = Scripted()
-    async with open_house(tmp_path, model, plugins=[digging]) as house:
+    async with open_daemon(tmp_path, model, plugins=[digging]) as house:
         await _result(house, model, "dig", {"word": "a"})
         assert [event["text"] for event in house.events("tool.progress")] == ["half way"]
 
@@ -131,7 +131,7 @@ async def test_a_tool_says_how_far_it_is(tmp_path: Path, autojump_clock: object)
 async def test_a_message_to_another_agent_leaves_with_the_turn(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(call(("send_message", {"to": "/ann/agent/helper", "text": "help"})), 50.0, say("sent"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.agent("/ann/agent/helper")
         receipt = await house.say("get help")
         await trio.sleep(20)
@@ -151,7 +151,7 @@ async def test_a_given_up_turn_sends_nothing_and_sets_no_timer(tmp_path: Path, a
         call(("send_message", {"to": "/ann/agent/helper", "text": "help"}), ("remind", {"after_s": 5, "text": "x"}))
     )
     model.enqueue(*[BusyError("REQUEST_REFUSED", "the model refuses the request")] * 5)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.agent("/ann/agent/helper")
         with pytest.raises(ConflictError):
             await house.talk("get help")
@@ -162,7 +162,7 @@ async def test_a_given_up_turn_sends_nothing_and_sets_no_timer(tmp_path: Path, a
 
 async def test_messages_to_strangers_agents_are_refused(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
         await house.talk("hi", user="bob")
         other = await _result(house, model, "send_message", {"to": "/bob/direct", "text": "psst"})
@@ -176,7 +176,7 @@ async def test_messages_to_strangers_agents_are_refused(tmp_path: Path, autojump
 async def test_a_message_to_one_who_dies_meanwhile_is_a_dead_letter(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(call(("send_message", {"to": "/ann/agent/helper", "text": "help"})), 50.0, say("sent"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         helper = await house.agent("/ann/agent/helper")
         receipt = await house.say("get help")
         await trio.sleep(20)
@@ -189,7 +189,7 @@ async def test_a_message_to_one_who_dies_meanwhile_is_a_dead_letter(tmp_path: Pa
 async def test_a_reminder_fires_once_at_its_time(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(call(("remind", {"after_s": 7_200, "text": "stretch"})), say("noted"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("remind me in two hours")
         [timer] = await house.store.timers.find()
         await trio.sleep(7_199)
@@ -207,11 +207,11 @@ async def test_a_reminder_due_while_the_daemon_was_down_fires_once_at_the_start(
     clock = VirtualClock()
     model = Scripted(echo)
     model.enqueue(call(("remind", {"after_s": 100, "text": "stretch"})), say("noted"))
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         await house.talk("remind me")
     await trio.sleep(5_000)
     for _ in range(2):
-        async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+        async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
             await trio.sleep(1)
             assert await said_to(house) == ["noted", "echo: Reminder due now: stretch"]
 
@@ -219,7 +219,7 @@ async def test_a_reminder_due_while_the_daemon_was_down_fires_once_at_the_start(
 async def test_a_reminder_beyond_the_bound_is_a_visible_failure(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(call(("remind", {"after_s": 500_000, "text": "one too many"})), say("noted"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         agent = await house.agent("/ann/direct")
         for n in range(TIMERS_MAX_PER_AGENT):
             envelope = Envelope(

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted, call, say
 
 
 async def test_a_person_is_answered(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         assert await house.talk("hello") == "echo: hello"
         agent = await house.daemon.directory.at("/ann/direct")
         assert agent.kind == "connector"
@@ -20,7 +20,7 @@ async def test_a_person_is_answered(tmp_path: Path, autojump_clock: object) -> N
 async def test_a_reminder_comes(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
     model.enqueue(call(("remind", {"after_s": 90, "text": "stretch"})), say("I will remind you."))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         assert await house.talk("remind me") == "I will remind you."
         import trio
 

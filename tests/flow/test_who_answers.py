@@ -1,4 +1,4 @@
-"""Who answers in a conversation: itself, the lasting agent its person chose, or a sub-user's only one."""
+"""Who answers in a conversation: itself, the permanent agent its person chose, or a sub-user's only one."""
 
 from pathlib import Path
 
@@ -9,20 +9,20 @@ from daycare.base.errors import ConflictError, ForbiddenError
 from daycare.config import AgentsSection, Config
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, User
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon, texts
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector, texts
 from daycare.testing.scripted import Scripted, call, say
 from tests.flow.platform import answered, inbound, people, receive
 
 SCRIBE = "/ann/agent/scribe"
 
 
-async def talk(house: House, key: str, text: str, **more: str) -> str:
+async def talk(house: TestDaemon, key: str, text: str, **more: str) -> str:
     [outcome] = await receive(house, inbound(key, text, **more))
     return await answered(house, outcome)
 
 
-async def heard(house: House, path: str) -> list[str]:
+async def heard(house: TestDaemon, path: str) -> list[str]:
     agent = await house.store.agents.at(path)
     assert agent is not None
     said = await house.store.turns.history(agent.id, agent.session, 100)
@@ -32,7 +32,7 @@ async def heard(house: House, path: str) -> list[str]:
 async def test_use_lets_a_lasting_agent_answer_here_and_default_goes_back(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         await house.agent(SCRIBE)
         await talk(house, "a", "first")
@@ -49,8 +49,8 @@ async def test_use_lets_a_lasting_agent_answer_here_and_default_goes_back(
 async def test_answer_of_the_chosen_agent_reaches_the_person_where_they_wrote(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         await house.agent(SCRIBE)
         await talk(house, "a", "/use scribe")
@@ -60,10 +60,10 @@ async def test_answer_of_the_chosen_agent_reaches_the_person_where_they_wrote(
 
 
 async def test_reminder_of_the_chosen_agent_reaches_the_person(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     model = Scripted()
     model.enqueue(call(("remind", {"after_s": 60, "text": "stretch"})), say("noted"), say("stretch!"))
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, model, plugins=[pigeon.plugin()]) as house:
         await people(house)
         await house.agent(SCRIBE)
         await talk(house, "a", "/use scribe")
@@ -75,10 +75,10 @@ async def test_reminder_of_the_chosen_agent_reaches_the_person(tmp_path: Path, a
 async def test_what_agents_tell_a_lasting_agent_is_not_sent_to_the_person(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     model = Scripted()
     model.enqueue(call(("send_message", {"to": SCRIBE, "text": "for you"})), say("sent"), say("between us"))
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, model, plugins=[pigeon.plugin()]) as house:
         await people(house)
         await house.agent(SCRIBE)
         await talk(house, "a", "tell it")
@@ -88,7 +88,7 @@ async def test_what_agents_tell_a_lasting_agent_is_not_sent_to_the_person(
 
 async def test_default_agent_answers_whoever_has_one(tmp_path: Path, autojump_clock: object) -> None:
     config = Config(agents=AgentsSection(default="scribe"))
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()], config=config) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()], config=config) as house:
         await people(house)
         await talk(house, "a", "nobody of that name yet")
         await house.agent(SCRIBE)
@@ -100,15 +100,15 @@ async def test_default_agent_answers_whoever_has_one(tmp_path: Path, autojump_cl
 # -- sub-users --------------------------------------------------------------------------------------------------------
 
 
-async def let_mia_in(house: House) -> None:
+async def let_mia_in(house: TestDaemon) -> None:
     await house.store.people.add(User(id="mia", name="Mia", parent="ann", keys=("pigeon:mia", "direct:mia")))
 
 
 async def test_sub_user_has_one_conversation_over_all_accounts_and_is_answered_where_they_wrote(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
         await let_mia_in(house)
         assert await talk(house, "a", "over the pigeon", sender="pigeon:mia") == "echo: over the pigeon"
@@ -123,10 +123,10 @@ async def test_sub_user_has_one_conversation_over_all_accounts_and_is_answered_w
 
 
 async def test_reminder_of_a_sub_user_reaches_them_and_not_their_owner(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
+    pigeon = FakeConnector()
     model = Scripted()
     model.enqueue(call(("remind", {"after_s": 60, "text": "stretch"})), say("noted"), say("stretch!"))
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin()]) as house:
+    async with open_daemon(tmp_path, model, plugins=[pigeon.plugin()]) as house:
         await people(house)
         await let_mia_in(house)
         await talk(house, "a", "remind me", sender="pigeon:mia")
@@ -146,7 +146,7 @@ async def test_reminder_of_a_sub_user_reaches_them_and_not_their_owner(tmp_path:
 async def test_neither_writes_to_agents_of_the_other(
     tmp_path: Path, autojump_clock: object, sender: str, path: str
 ) -> None:
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         await let_mia_in(house)
         await house.agent(SCRIBE)
@@ -162,7 +162,7 @@ async def test_neither_writes_to_agents_of_the_other(
 async def test_agent_that_ended_lives_again_with_its_history_and_settings(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         agent = await house.agent(SCRIBE, AgentConfig(description="writes"))
         await house.talk("remember me", path=SCRIBE)
         await trio.sleep(1_000)
@@ -174,7 +174,7 @@ async def test_agent_that_ended_lives_again_with_its_history_and_settings(
 
 
 async def test_agent_is_not_restored_over_a_living_one_or_too_late(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         agent = await house.agent(SCRIBE)
         with pytest.raises(ConflictError, match="there is one"):
             await house.store.agents.revive(SCRIBE, 0)

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from daycare.base.connector import Inbound, Outcome, Unreadable
 from daycare.flow import Intake
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 
 DEAD: Final = "SELECT 1 FROM dead_letters WHERE source = 'intake' AND trace = ?"
 ROW: Final = "SELECT 1 FROM inbox WHERE key = ?"
@@ -33,7 +33,7 @@ class Accounts:
             if outcome.state != "repeated" or item.key not in self._items:
                 self._items[item.key] = connector, item, outcome
 
-    def said(self, house: House, key: str) -> str:
+    def said(self, house: TestDaemon, key: str) -> str:
         """Return what became of an item, empty if nothing shows it: an outcome whose row is not there is none."""
         if key not in self._items:
             return ""
@@ -70,5 +70,5 @@ def logged(folder: Path, event: str, field: str) -> Counter[Any]:
     return Counter(line.get(field) for line in lines if line.get("event") == event)
 
 
-def _there(house: House, sql: str, value: str) -> bool:
+def _there(house: TestDaemon, sql: str, value: str) -> bool:
     return house.store._db.execute(sql, (value,)).fetchone() is not None

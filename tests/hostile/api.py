@@ -15,7 +15,7 @@ import trio
 from starlette.routing import Route
 
 from daycare.api.app import build
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from tests.hostile import schemas, texts, values
 from tests.hostile.messages import echo
 from tests.hostile.stage import PEOPLE, Streaming, opened
@@ -70,7 +70,7 @@ def _schema(found: list[str], names: Mapping[str, Any]) -> dict[str, Any] | None
 async def _doors() -> list[Door]:
     """Return every route of a daemon, of its core and of each feature."""
     with TemporaryDirectory() as folder:
-        async with open_house(Path(folder), work=False) as house:
+        async with open_daemon(Path(folder), work=False) as house:
             routes = build(house.daemon.services).routes
             return [Door(each) for each in routes if isinstance(each, Route) and each.path not in _OBEYED]
 
@@ -139,14 +139,14 @@ async def _ours(numbers: Any, one: Any) -> None:
             nursery.start_soon(limited, number, name=f"ours:client {number}")
 
 
-async def _prepare(house: House) -> None:
+async def _prepare(house: TestDaemon) -> None:
     """Let there be something behind each route, and let nobody stop the daemon."""
     object.__setattr__(house.daemon.services, "stop", lambda restart, reason: None)
     await house.agent("/p2/agent/x")
     await house.agent("/ann/agent/x")
 
 
-async def _asked(house: House, data: bytes, limit_s: float) -> tuple[int, bytes]:
+async def _asked(house: TestDaemon, data: bytes, limit_s: float) -> tuple[int, bytes]:
     """Send bytes; return the status, 0 where the daemon closed the connection without one, and what came."""
     answer = bytearray()
     with trio.move_on_after(limit_s):

@@ -13,7 +13,7 @@ import trio
 
 from daycare.base import bridge
 from daycare.base.secrecy import without_secrets
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare_plugins.bridge import reading, session
 from tests.bridge.helpers import QUICK
 from tests.hostile import texts, values
@@ -93,7 +93,7 @@ def line(rng: Random, number: int) -> bytes:
     return values.body(rng, found).replace(b"\n", b" ").replace(b"\r", b" ")
 
 
-def _said(data: bytes, house: House, kept: Accounts, acknowledged: set[str], garbage: Counter[str]) -> str:
+def _said(data: bytes, house: TestDaemon, kept: Accounts, acknowledged: set[str], garbage: Counter[str]) -> str:
     """Return what the daemon said of a line, empty for nothing. `garbage` is what its log holds of others."""
     if not data.strip():
         return "ignored: it is empty"

@@ -16,7 +16,7 @@ from daycare.base.limits import DELIVERY_ATTEMPTS_MAX
 from daycare.base.messages import Choice, File, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from daycare.plugin import ChatCommand, Completion, HookSet, Inbound, InferRequest, Plugin, StructTool, Waiting
 from daycare.store.records import AgentConfig
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from tests.hostile import texts, values
 from tests.hostile.stage import PEOPLE, STILL_THERE, Streaming, at_once, count, opened, said
 from tests.hostile.trial import Prepared, Trial
@@ -104,7 +104,7 @@ class Liar(BaseConnector):
     name = NAME
     pull = False
     description = "lies"
-    house: House
+    house: TestDaemon
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
@@ -282,7 +282,7 @@ class Liar(BaseConnector):
                 self._trial.end(number, "refused")
 
 
-async def _receipt(house: House, seq: int) -> Any:
+async def _receipt(house: TestDaemon, seq: int) -> Any:
     return await house.store.inbox.receipt(seq)
 
 
@@ -322,7 +322,7 @@ def _item(rng: Random, number: int, at: int) -> Any:
     return Inbound(**fields)
 
 
-async def _prepare(house: House) -> None:
+async def _prepare(house: TestDaemon) -> None:
     for name in PEOPLE:
         await house.store.people.link(f"{NAME}:{name}", name)
 

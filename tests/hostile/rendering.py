@@ -6,12 +6,12 @@ from random import Random
 
 import trio
 
-from daycare.api.client import Event
+from daycare.api.client import StreamEvent
 from daycare.base.errors import DaycareError
 from daycare.base.limits import SPLIT_INLINE_MAX_CHARS
 from daycare.cli.chat_screen import Screen
 from daycare.cli.render import one_line, plain, table, visible
-from daycare.messenger import signs
+from daycare.messenger import markup
 from daycare.plugin import Outgoing
 from daycare_plugins.bridge import parts
 from daycare_plugins.telegram import outgoing as telegram
@@ -56,7 +56,7 @@ class Rendering(Prepared):
 
 def _telegram(reply: Outgoing) -> Iterator[None]:
     for part in telegram.split(reply, None):
-        telegram.Message(part, telegram.place(reply.target), reply=False)
+        telegram.SendCall(part, telegram.place(reply.target), reply=False)
         yield
     yield
 
@@ -71,11 +71,11 @@ def _previewed(reply: Outgoing) -> Iterator[None]:
 def _bridged(reply: Outgoing) -> Iterator[None]:
     for part in parts.split(reply, 4_000):
         yield
-        signs.render(part.text, 1 << 30)
+        markup.render(part.text, 1 << 30)
 
 
 def _cloud(reply: Outgoing) -> Iterator[None]:
-    signs.render(reply.text, 4_096)
+    markup.render(reply.text, 4_096)
     yield
 
 
@@ -90,5 +90,5 @@ def _terminal(reply: Outgoing) -> Iterator[None]:
     table(["a", "b#"], [[reply.text[:3_000], 1]])
 
 
-def _event(name: str, **fields: object) -> Event:
-    return Event(name, {"event": name, "at_ms": 0, "path": "/ann/direct", "turn": 1, **fields})
+def _event(name: str, **fields: object) -> StreamEvent:
+    return StreamEvent(name, {"event": name, "at_ms": 0, "path": "/ann/direct", "turn": 1, **fields})

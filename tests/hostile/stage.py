@@ -14,12 +14,12 @@ from daycare.actors import failures
 from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare.base.events import AgentParked, Event, LaneBroke, PartCrashed, RowSetAside
 from daycare.base.limits import ATTEMPTS_MAX, OUTAGE_MAX_S
-from daycare.base.recollection import IngestionSection, MemorySection
+from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
 from daycare.observe import log
 from daycare.plugin import Inbound, InferRequest, Plugin, StreamEvent, TextDelta
 from daycare.store.records import AgentConfig, Receipt, User
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted
 from tests.hostile.trial import Trial, leaves
 
@@ -59,16 +59,16 @@ async def opened(
     plugins: Sequence[Plugin] = (),
     settings: dict[str, Any] | None = None,
     disable: tuple[str, ...] = (),
-    prepare: Callable[[House], Awaitable[object]] | None = None,
+    prepare: Callable[[TestDaemon], Awaitable[object]] | None = None,
     level: str = "info",
-) -> AsyncIterator[House]:
+) -> AsyncIterator[TestDaemon]:
     """Open a daemon with sixteen people; each second one is answered by rules, the others by `model`."""
     config = replace(CONFIG, plugins=PluginsSection(disable=disable, settings=settings or {}))
     virtual = trial.kind.virtual
     log.configure(level, folder / "daycare.log")
     # Nobody sets right what an imported agent lacks, so that it is given up after an hour instead of a week.
     with patch.object(failures, "SETUP_MAX_S", 3_600.0):
-        async with open_house(
+        async with open_daemon(
             folder,
             model,
             location="memory:" if virtual else str(folder / "daycare.db"),
@@ -98,14 +98,14 @@ async def opened(
                 nursery.cancel_scope.cancel()
 
 
-async def _unpark(house: House, parked: trio.MemoryReceiveChannel[str]) -> None:
+async def _unpark(house: TestDaemon, parked: trio.MemoryReceiveChannel[str]) -> None:
     """Do what the operator is asked to do when turns of one agent were given up again and again."""
     async for agent_id in parked:
         await house.store.agents.set_state(agent_id, "living")
         house.daemon.supervisor.posted(await house.store.inbox.waiting(agent_id, limit=1))
 
 
-def _listen(house: House, trial: Trial, parked: trio.MemorySendChannel[str]) -> None:
+def _listen(house: TestDaemon, trial: Trial, parked: trio.MemorySendChannel[str]) -> None:
     """Hear of what broke in the daemon, under whatever load."""
     publish = house.daemon.bus.publish
 
@@ -121,7 +121,7 @@ def _listen(house: House, trial: Trial, parked: trio.MemorySendChannel[str]) -> 
     house.daemon.bus.publish = heard  # type: ignore[method-assign]
 
 
-def _write_aside(house: House, trial: Trial) -> None:
+def _write_aside(house: TestDaemon, trial: Trial) -> None:
     """Count no commit against a step: on virtual time the loop's thread writes, else the store's own."""
     writer = house.store._writer
     write = writer._write_inline
@@ -133,7 +133,7 @@ def _write_aside(house: House, trial: Trial) -> None:
     writer._write_inline = aside  # type: ignore[method-assign]
 
 
-async def still_there(house: House, trial: Trial) -> None:
+async def still_there(house: TestDaemon, trial: Trial) -> None:
     """Look whether somebody else is still answered."""
     try:
         answer = await house.hear(await house.say(STILL_THERE), DEADLINE_S if trial.kind.virtual else 60.0)
@@ -143,7 +143,7 @@ async def still_there(house: House, trial: Trial) -> None:
         trial.harm("deaf", f"the next message was not answered: {error}")
 
 
-async def said(house: House, trial: Trial, number: int, inbound: Inbound) -> Receipt | None:
+async def said(house: TestDaemon, trial: Trial, number: int, inbound: Inbound) -> Receipt | None:
     """Say something, and wait until it was answered, refused or given up."""
     try:
         receipt = await house.daemon.intake.accept(inbound)
@@ -157,7 +157,7 @@ async def said(house: House, trial: Trial, number: int, inbound: Inbound) -> Rec
     return receipt
 
 
-async def heard(house: House, trial: Trial, number: int, receipt: Receipt) -> None:
+async def heard(house: TestDaemon, trial: Trial, number: int, receipt: Receipt) -> None:
     """Wait for the end of something that was said."""
     try:
         await house.daemon.router.wait(receipt, DEADLINE_S if trial.kind.virtual else 60.0)
@@ -183,7 +183,7 @@ async def at_once(numbers: Sequence[int], each: Callable[[int], Awaitable[object
             nursery.start_soon(one, number, name=f"input {number}")
 
 
-def count(house: House, sql: str, *values: str) -> int:
+def count(house: TestDaemon, sql: str, *values: str) -> int:
     """Return a count of rows in the daemon's store."""
     row = house.store._db.execute(sql, values).fetchone()
     return int(row[0]) if row is not None and row[0] is not None else 0

@@ -13,13 +13,13 @@ import trio
 from msgspec.structs import replace
 
 from daycare.plugin import Plugin, PluginContext
-from daycare.testing.house import OWNER, House
+from daycare.testing.daemon import OWNER, TestDaemon
 from daycare.testing.memory_network import MemoryNetwork
 from daycare_plugins.telegram import intake
 from daycare_plugins.telegram import serving as _serving
 from daycare_plugins.telegram.bot import BotTask
 from daycare_plugins.telegram.plugin import plugin as real
-from daycare_plugins.telegram.reading import Read
+from daycare_plugins.telegram.reading import ReadUpdate
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.hostile import texts, values
 from tests.hostile.accounts import Accounts, accounts, logged
@@ -158,19 +158,19 @@ def _plugin(network: MemoryNetwork) -> Plugin:
     return replace(real, setup=setup, health=None, wizard=None)
 
 
-async def _prepare(house: House, trial: Trial, server: FakeTelegram) -> None:
+async def _prepare(house: TestDaemon, trial: Trial, server: FakeTelegram) -> None:
     await house.store.secrets.put("telegram", OWNER, house.daemon.vault.seal(server.token))
     for number in trial.numbers:
         await house.store.people.link(f"telegram:{FIRST + number}", PEOPLE[number % len(PEOPLE)])
 
 
 @asynccontextmanager
-async def _keeping() -> AsyncGenerator[tuple[Accounts, dict[int | None, Read]]]:
+async def _keeping() -> AsyncGenerator[tuple[Accounts, dict[int | None, ReadUpdate]]]:
     """Keep accounts, and what each update was read as."""
-    reads: dict[int | None, Read] = {}
+    reads: dict[int | None, ReadUpdate] = {}
     read = intake.read_batch
 
-    def reading(*arguments: Any) -> list[Read]:
+    def reading(*arguments: Any) -> list[ReadUpdate]:
         found = read(*arguments)
         reads.update({one.update_id: one for one in found})
         return found
@@ -179,7 +179,7 @@ async def _keeping() -> AsyncGenerator[tuple[Accounts, dict[int | None, Read]]]:
         yield kept, reads
 
 
-def _said(house: House, kept: Accounts, read: Read | None, ignored: Counter[int]) -> str:
+def _said(house: TestDaemon, kept: Accounts, read: ReadUpdate | None, ignored: Counter[int]) -> str:
     """Return what the daemon said of an update, empty for nothing."""
     if read is None:
         return ""
@@ -188,5 +188,5 @@ def _said(house: House, kept: Accounts, read: Read | None, ignored: Counter[int]
     return f"ignored: {read.why_ignored}" if read.update_id in ignored else ""
 
 
-def _states(house: House, sender: str) -> set[int]:
+def _states(house: TestDaemon, sender: str) -> set[int]:
     return {row[0] for row in house.store._db.execute("SELECT state FROM inbox WHERE sender = ?", (sender,))}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from daycare.base.errors import InvalidError
 from daycare_plugins.bridge import intake as bridge_intake
 from daycare_plugins.telegram import intake as telegram_intake
-from daycare_plugins.telegram.reading import Read
+from daycare_plugins.telegram.reading import ReadUpdate
 from tests.chance import SEED, WHOLE
 from tests.hostile.campaign import KINDS, SLICE, warm
 from tests.hostile.held import HELD_MAX_MS
@@ -88,7 +88,7 @@ def test_a_line_of_a_bridge_that_is_lost_without_a_word_is_found(monkeypatch: py
 def test_an_update_that_is_lost_without_a_word_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     read = telegram_intake.read_batch
 
-    def lossy(*arguments: Any) -> list[Read]:
+    def lossy(*arguments: Any) -> list[ReadUpdate]:
         return [replace(one, item=None) for one in read(*arguments)]
 
     monkeypatch.setattr(telegram_intake, "read_batch", lossy)

@@ -17,10 +17,10 @@ from daycare.ops.importers import daycare_ts as daycare_ts_reader
 from daycare.ops.importers import hermes as hermes_reader
 from daycare.ops.importers import json5, source, tables
 from daycare.ops.importers import openclaw as openclaw_reader
-from daycare.ops.importers.reading import Reading
+from daycare.ops.importers.apply import ImportApply
+from daycare.ops.importers.reading import ImportReading
 from daycare.ops.importers.running import migrate
-from daycare.ops.importers.source import Source, front, loads, mended, yaml_of
-from daycare.ops.importers.taking import Taking
+from daycare.ops.importers.source import ImportSource, front, loads, mended, yaml_of
 from daycare.store.home import Home
 from tests.importers.homes import clock, daycare_ts, daycare_ts_rows, hermes, openclaw, ours, put, table
 from tests.importers.test_importers import of, text_of, wish, with_store
@@ -53,7 +53,7 @@ def test_a_workspace_cannot_lead_outside(value: Any, tmp_path: Path) -> None:
     root = put(tmp_path / "x" / "source", {"openclaw.json": {"agents": {"defaults": {"workspace": value}}}})
     put(tmp_path / "etc", {"SOUL.md": "the treasure"})
     put(tmp_path / "x", {"SOUL.md": "the treasure"})
-    assert openclaw_reader.read(Source(root), Reading()).texts == []
+    assert openclaw_reader.read(ImportSource(root), ImportReading()).texts == []
 
 
 def test_a_workspace_elsewhere_is_read_when_it_is_named(home: Home, tmp_path: Path) -> None:
@@ -89,18 +89,18 @@ def test_damaged_settings_and_jobs_do_not_keep_memory_back(home: Home, tmp_path:
 
 @pytest.mark.parametrize("wrong", [{}, [], "x", 7, None, [None], {"jobs": [7, {}, {"schedule": []}, {"id": []}]}])
 def test_values_of_any_other_kind_are_survived(wrong: Any, tmp_path: Path) -> None:
-    reading = Reading(history=True)
+    reading = ImportReading(history=True)
     root = put(tmp_path / "o", {"openclaw.json": {"channels": wrong, "agents": wrong, "models": wrong, "env": wrong}})
     put(root, {"cron/jobs.json": wrong, "agents/main/sessions/sessions.json": wrong, "workspace/USER.md": "u"})
-    assert [text.name for text in openclaw_reader.read(Source(root), reading).texts] == ["USER.md"]
+    assert [text.name for text in openclaw_reader.read(ImportSource(root), reading).texts] == ["USER.md"]
     root = put(tmp_path / "h", {"config.yaml": json.dumps(wrong), "cron/jobs.json": wrong, "memories/USER.md": "u"})
     put(root, {"pairing/telegram-approved.json": wrong})
-    assert [text.name for text in hermes_reader.read(Source(root), reading).texts] == ["USER.md"]
+    assert [text.name for text in hermes_reader.read(ImportSource(root), reading).texts] == ["USER.md"]
     root = put(tmp_path / "d", {"settings.json": wrong, "auth.json": wrong, "agents/x/descriptor.json": wrong})
     put(root, {"SOUL.md": "s", "export/users.json": wrong, "export/tasks_cron.json": [wrong, {"id": wrong}]})
     put(root, {"export/agents.json": [{"id": 7, "descriptor": wrong}, {"path": wrong, "id": "x"}]})
-    trove = daycare_ts_reader.read(Source(root), reading)
-    assert [text.name for text in trove.texts] == ["SOUL.md"]
+    imported = daycare_ts_reader.read(ImportSource(root), reading)
+    assert [text.name for text in imported.texts] == ["SOUL.md"]
 
 
 def test_a_damaged_database_gives_what_can_be_read(home: Home, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_views_and_long_queries_of_a_database_are_not_run(tmp_path: Path) -> Non
         db.execute(
             "CREATE VIEW users AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x AS id FROM n"
         )
-    with tables.opened(Source(tmp_path), "x.db") as found:
+    with tables.opened(ImportSource(tmp_path), "x.db") as found:
         assert found is not None
         assert list(found.rows("users")) == []
         assert list(found.rows("plain")) == [{"a": 1}]
@@ -142,7 +142,7 @@ def test_what_a_log_of_commits_holds_is_read_and_nothing_is_written(tmp_path: Pa
         db.execute("INSERT INTO t VALUES ('in the log')")
         db.commit()
         before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-        with tables.opened(Source(tmp_path), "x.db") as found:
+        with tables.opened(ImportSource(tmp_path), "x.db") as found:
             assert found is not None
             assert list(found.rows("t")) == [{"a": "in the log"}]
         assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
@@ -208,7 +208,7 @@ def test_an_import_that_breaks_off_is_finished_by_the_next(home: Home, tmp_path:
     class OffError(BaseException):
         """As a kill would."""
 
-    real = Taking.done
+    real = ImportApply.done
     for after in (1, 4, 9, 15, 20):
         left = [after]
 
@@ -219,7 +219,7 @@ def test_an_import_that_breaks_off_is_finished_by_the_next(home: Home, tmp_path:
             return real(*args, **named)
 
         with pytest.MonkeyPatch.context() as patch, pytest.raises((OffError, BaseExceptionGroup)):
-            patch.setattr(Taking, "done", done)
+            patch.setattr(ImportApply, "done", done)
             migrate(home, wish("openclaw", root), clock=clock())
     whole = migrate(ours(tmp_path / "other"), wish("openclaw", root), clock=clock())
     last = migrate(home, wish("openclaw", root), clock=clock())
@@ -252,7 +252,7 @@ def test_folders_with_anything_in_any_place_are_read(seed: int, tmp_path: Path) 
     rows = {name: mutated(each, random) for name, each in daycare_ts_rows().items()}
     roots.append(put(tmp_path / "d", {f"export/{name}.json": json.dumps(each) for name, each in rows.items()}))
     for root, reader in zip(roots, (openclaw_reader, hermes_reader, daycare_ts_reader), strict=True):
-        assert reader.read(Source(root), Reading(history=True)).product
+        assert reader.read(ImportSource(root), ImportReading(history=True)).product
 
 
 # -- the readers -------------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFound
 from daycare.features import open_store
 from daycare.features.cron.rows import CronRows
 from daycare.features.signals.rows import SignalRows
-from daycare.ops.importers.report import Item, Report, lines
-from daycare.ops.importers.running import Wish, dry_run, migrate
+from daycare.ops.importers.report import ImportItem, ImportReport, lines
+from daycare.ops.importers.running import ImportRequest, dry_run, migrate
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import User
 from daycare.store.records_documents import Layer, Place
@@ -48,16 +48,16 @@ MAKERS: dict[str, Callable[[Path], Path]] = {
 }
 
 
-def wish(product: str, path: Path, **more: Any) -> Wish:
+def wish(product: str, path: Path, **more: Any) -> ImportRequest:
     fields: dict[str, Any] = {"me": (TELEGRAM,), "history": True, **more}
-    return Wish(product=product, path=path, **fields)
+    return ImportRequest(product=product, path=path, **fields)
 
 
-def came(report: Report, what: str) -> dict[str, Item]:
+def came(report: ImportReport, what: str) -> dict[str, ImportItem]:
     return {item.target or item.source: item for item in report.items if item.what == what}
 
 
-def of(report: Report, source: str) -> Item:
+def of(report: ImportReport, source: str) -> ImportItem:
     return next(item for item in report.items if item.source.startswith(source))
 
 

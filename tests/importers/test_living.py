@@ -14,7 +14,7 @@ from daycare.features.cron.rows import CronRows
 from daycare.ops.importers.running import dry_run, migrate
 from daycare.plugin import Inbound
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted
 from tests.cron.helpers import clock_of, ledger, ms
 from tests.importers.homes import NOW_MS, clock, daycare_ts, hermes, openclaw, ours, put
@@ -22,9 +22,9 @@ from tests.importers.test_importers import wish
 
 
 @asynccontextmanager
-async def living(tmp: Path, model: Scripted | None = None, *, at_ms: int = NOW_MS) -> AsyncIterator[House]:
+async def living(tmp: Path, model: Scripted | None = None, *, at_ms: int = NOW_MS) -> AsyncIterator[TestDaemon]:
     """Open a house over an imported home; it is the moment of the import there."""
-    async with open_house(tmp / "home", model, location="daycare.db", clock=VirtualClock(at_ms)) as house:
+    async with open_daemon(tmp / "home", model, location="daycare.db", clock=VirtualClock(at_ms)) as house:
         yield house
 
 
@@ -32,7 +32,7 @@ def imported(tmp: Path, product: str, source: Path, **more: Any) -> None:
     migrate(ours(tmp / "home"), wish(product, source, **more), clock=clock())
 
 
-async def write(house: House, key: str, text: str) -> str:
+async def write(house: TestDaemon, key: str, text: str) -> str:
     inbound = Inbound(connector="telegram", sender=key, key=f"{key}:{text}", text=text)
     receipt = await house.daemon.intake.accept(inbound)
     await house.hear(receipt)
@@ -112,7 +112,7 @@ async def test_agents_of_the_typescript_daycare_work_again(
         await house.store.agents.revive("/ann/telegram/sub/0", 0)
 
 
-async def _after(house: House, seconds: float, path: str) -> Any:
+async def _after(house: TestDaemon, seconds: float, path: str) -> Any:
     await trio.sleep(seconds)
     return await house.store.of(CronRows).runs(path=path, limit=10)
 
@@ -120,7 +120,7 @@ async def _after(house: House, seconds: float, path: str) -> Any:
 async def test_a_dry_run_works_while_a_daemon_does(tmp_path: Path) -> None:
     home = await trio.to_thread.run_sync(ours, tmp_path / "home")
     source = hermes(tmp_path / "source")
-    async with open_house(tmp_path / "home", location="daycare.db", clock=clock(), inline=False):
+    async with open_daemon(tmp_path / "home", location="daycare.db", clock=clock(), inline=False):
         report = await trio.to_thread.run_sync(lambda: dry_run(home, wish("hermes", source), clock=clock()))
     assert report.dry_run and report.counts["changed"]
 

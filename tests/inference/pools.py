@@ -9,7 +9,7 @@ import trio.testing
 from daycare.base.errors import DaycareError, SetupError, UnavailableError
 from daycare.base.messages import Message, Text, Usage
 from daycare.inference.pool import Failure, Pool
-from daycare.inference.sources import Source
+from daycare.inference.sources import ProviderSource
 from daycare.plugin import Completion, InferRequest, Provider, StreamEvent
 
 ASKED = InferRequest(model="", system="", messages=(Message("user", (Text("hi"),)),))
@@ -61,13 +61,13 @@ class Scripted:
 class Keys(dict[str, bool]):
     """Which secrets are stored."""
 
-    def source(self, name: str, provider: Provider, *, given: bool = True, needs: bool = True) -> Source:
+    def source(self, name: str, provider: Provider, *, given: bool = True, needs: bool = True) -> ProviderSource:
         provider.needs_key = needs
-        return Source(name, provider, key=name, has_key=lambda: self.get(name, False), given=given)
+        return ProviderSource(name, provider, key=name, has_key=lambda: self.get(name, False), given=given)
 
 
 def pool(models: Mapping[str, str] | None = None, fallbacks: Sequence[str] = (), **providers: Provider) -> Pool:
-    sources = {name: Source(name, provider) for name, provider in providers.items()}
+    sources = {name: ProviderSource(name, provider) for name, provider in providers.items()}
     return Pool(sources, models or {"default": f"{next(iter(providers))}/m"}, fallbacks)
 
 

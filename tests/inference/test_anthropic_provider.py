@@ -18,7 +18,7 @@ from daycare.base.messages import File, Image, Message, Text, Thinking, ToolCall
 from daycare.inference.anthropic import AnthropicProvider, plugin
 from daycare.plugin import OutputSpec, ProviderConfig
 from daycare.testing.anthropic_server import FakeAnthropic, signature
-from daycare.testing.model_server import Call, Scripted, web_page
+from daycare.testing.model_server import ScriptedAnswer, ScriptedCall, web_page
 from tests.inference.wire import REMIND, config, failure, request, run, user
 
 SECRET = "sk-very-secret-123"
@@ -359,21 +359,25 @@ async def test_pings_do_not_keep_a_silent_model_alive(
 @pytest.mark.parametrize(
     ("answer", "kind", "code"),
     [
-        (Scripted(status=400, text="prompt is too long: 210000 tokens > 200000"), InvalidError, "CONTEXT_OVERFLOW"),
-        (Scripted(status=400, text="Your credit balance is too low"), SetupError, "CREDIT_EXHAUSTED"),
-        (Scripted(status=400, text="tools.0: wrong"), InvalidError, "REQUEST_REFUSED"),
-        (Scripted(status=401, text="invalid x-api-key"), SetupError, "KEY_REFUSED"),
-        (Scripted(status=404, text="model: nope"), SetupError, "MODEL_NOT_FOUND"),
-        (Scripted(status=413, text="Request exceeds the maximum size"), InvalidError, "CONTEXT_OVERFLOW"),
-        (Scripted(status=429, text="slow down"), UnavailableError, "RATE_LIMITED"),
-        (Scripted(status=500, text="oops"), UnavailableError, "PROVIDER_FAILED"),
-        (Scripted(status=529, text="Overloaded"), UnavailableError, "PROVIDER_FAILED"),
+        (
+            ScriptedAnswer(status=400, text="prompt is too long: 210000 tokens > 200000"),
+            InvalidError,
+            "CONTEXT_OVERFLOW",
+        ),
+        (ScriptedAnswer(status=400, text="Your credit balance is too low"), SetupError, "CREDIT_EXHAUSTED"),
+        (ScriptedAnswer(status=400, text="tools.0: wrong"), InvalidError, "REQUEST_REFUSED"),
+        (ScriptedAnswer(status=401, text="invalid x-api-key"), SetupError, "KEY_REFUSED"),
+        (ScriptedAnswer(status=404, text="model: nope"), SetupError, "MODEL_NOT_FOUND"),
+        (ScriptedAnswer(status=413, text="Request exceeds the maximum size"), InvalidError, "CONTEXT_OVERFLOW"),
+        (ScriptedAnswer(status=429, text="slow down"), UnavailableError, "RATE_LIMITED"),
+        (ScriptedAnswer(status=500, text="oops"), UnavailableError, "PROVIDER_FAILED"),
+        (ScriptedAnswer(status=529, text="Overloaded"), UnavailableError, "PROVIDER_FAILED"),
         (web_page(), UnavailableError, "MODEL_GARBLED"),
         (web_page(502), UnavailableError, "PROVIDER_FAILED"),
     ],
 )
 async def test_each_refusal_is_a_decision(
-    server: FakeAnthropic, answer: Scripted, kind: type[DaycareError], code: str
+    server: FakeAnthropic, answer: ScriptedAnswer, kind: type[DaycareError], code: str
 ) -> None:
     server.enqueue(answer)
     async with provider(server) as made:
@@ -408,7 +412,7 @@ async def test_models_are_listed_page_by_page(server: FakeAnthropic) -> None:
 
 async def test_a_list_of_models_without_end_ends(server: FakeAnthropic) -> None:
     page = {"data": [{"id": "same"}], "has_more": True, "last_id": "same"}
-    server._list = lambda query: Scripted(  # type: ignore[method-assign]
+    server._list = lambda query: ScriptedAnswer(  # type: ignore[method-assign]
         raw=json.dumps(page).encode(), headers={"Content-Type": "application/json"}
     )
     async with provider(server) as made:
@@ -416,7 +420,13 @@ async def test_a_list_of_models_without_end_ends(server: FakeAnthropic) -> None:
 
 
 async def test_ids_that_the_request_knows_are_made_new(server: FakeAnthropic) -> None:
-    server.enqueue(tool_calls=[Call("remind", {}, id="a"), Call("remind", {}, id="b"), Call("remind", {}, id="b")])
+    server.enqueue(
+        tool_calls=[
+            ScriptedCall("remind", {}, id="a"),
+            ScriptedCall("remind", {}, id="b"),
+            ScriptedCall("remind", {}, id="b"),
+        ]
+    )
     async with provider(server) as made:
         _, done = await run(made, request(user("go"), Message("assistant", called("a")), results("a")))
     assert len({"a", *(call.id for call in done.message.tool_calls)}) == 4

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daycare.base.sse import Event
+from daycare.base.sse import SseEvent
 from daycare.inference import chat_reply, messages_reply
-from daycare.inference.http import Reply
+from daycare.inference.http import ProviderReply
 from daycare.inference.refusals import Refused, explain
 from daycare.plugin import Completion, InferRequest
 from tests.inference.wire import request
@@ -27,7 +27,10 @@ WORDS = {
         *("input", "input_tokens", "signature", "{}"),
     ),
 }
-REPLIES: dict[str, Callable[[InferRequest], Reply]] = {"openai": chat_reply.Reply, "anthropic": messages_reply.Reply}
+REPLIES: dict[str, Callable[[InferRequest], ProviderReply]] = {
+    "openai": chat_reply.ChatReply,
+    "anthropic": messages_reply.MessagesReply,
+}
 
 
 def json_of(words: tuple[str, ...]) -> st.SearchStrategy[Any]:
@@ -47,7 +50,7 @@ def test_any_json_is_taken_or_refused(kind: str, data: st.DataObject) -> None:
     frames = data.draw(st.lists(st.dictionaries(st.sampled_from(WORDS[kind]), json_of(WORDS[kind])), max_size=5))
     try:
         for frame in frames:
-            text = reply.add(Event("", msgspec.json.encode(frame).decode()))
+            text = reply.add(SseEvent("", msgspec.json.encode(frame).decode()))
             assert text is None or isinstance(text, str)
         assert isinstance(reply.completion(), Completion)
     except ValueError:

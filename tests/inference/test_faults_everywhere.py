@@ -15,7 +15,7 @@ import trio.testing
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_LAST_FRAMES_S, MODEL_NEXT_TOKEN_S
 from daycare.plugin import Completion
-from daycare.testing.model_server import Scripted
+from daycare.testing.model_server import ScriptedAnswer
 from tests.chance import SEED, WHOLE, sliced
 from tests.inference.wire import ANSWERS, KINDS, AnyProvider, Recorded, Then, arguments, config, over, recorded, request
 
@@ -160,5 +160,5 @@ async def test_a_server_that_falls_silent_is_left_at_the_deadline(
         await made.aclose()
 
 
-def _with(answer: Scripted, **changes: object) -> Scripted:
+def _with(answer: ScriptedAnswer, **changes: object) -> ScriptedAnswer:
     return msgspec.structs.replace(answer, **changes)

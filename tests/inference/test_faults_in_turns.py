@@ -9,8 +9,8 @@ import trio.testing
 
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import Plugin, ProviderConfig
-from daycare.testing.house import open_house
-from daycare.testing.model_server import Call, Scripted
+from daycare.testing.daemon import open_daemon
+from daycare.testing.model_server import ScriptedAnswer, ScriptedCall
 from tests.chance import SEED, WHOLE
 from tests.inference.wire import KINDS, AnyProvider, Recorded, over, recorded
 
@@ -30,14 +30,14 @@ class Damaged(Recorded):
         self.tries = 0
 
     def calls(self) -> bytes:
-        charge = Call("charge", {"account": self.account}, id=f"call_{self.account}")
-        return recorded(self.kind, Scripted(text="I do.", tool_calls=(charge,)))
+        charge = ScriptedCall("charge", {"account": self.account}, id=f"call_{self.account}")
+        return recorded(self.kind, ScriptedAnswer(text="I do.", tool_calls=(charge,)))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         messages = msgspec.json.decode(await request.aread())["messages"]
         self.then = "close"
         if b"charged" in msgspec.json.encode(messages[-1]):
-            self.data = recorded(self.kind, Scripted(text="done"))
+            self.data = recorded(self.kind, ScriptedAnswer(text="done"))
         else:
             self.data = self.calls()
             self.tries += 1
@@ -71,7 +71,7 @@ async def test_a_tool_call_damaged_anywhere_runs_once_and_is_charged_once(
 
     plugin = Plugin(name="damaged", providers={"damaged": make})
     config = Config(models=ModelsSection(default="damaged/m"), providers={"damaged": ProviderSection(kind="damaged")})
-    async with open_house(tmp_path, config=config, plugins=[plugin]) as house:
+    async with open_daemon(tmp_path, config=config, plugins=[plugin]) as house:
         model.account = "a0000"
         size = len(model.calls())
         for number, at in enumerate(range(SEED % STRIDE, size, STRIDE)):

@@ -10,7 +10,7 @@ from daycare.base.messages import Message, Text
 from daycare.config import AgentSection, Config
 from daycare.plugin import InferRequest
 from daycare.store.records import AgentConfig
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare_plugins.offline.introduced import Introduced, introduced
 from daycare_plugins.offline.plugin import answer
 
@@ -85,7 +85,7 @@ def test_it_does_not_make_up_a_name() -> None:
 async def test_in_a_house_the_names_are_those_of_the_settings_and_of_the_conversation(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=Config(agent=AgentSection(name="Miso"))) as house:
+    async with open_daemon(tmp_path, config=Config(agent=AgentSection(name="Miso"))) as house:
         assert await house.talk("what is my name and yours?") == "Your name is Ann. My name is Miso."
         await house.talk("call me Annie")
         assert await house.talk("what is my name and yours?") == "Your name is Annie. My name is Miso."

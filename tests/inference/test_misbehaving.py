@@ -15,9 +15,9 @@ from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.inference.thoughts import Spoken, spoken
 from daycare.plugin import TextDelta
 from daycare.testing.anthropic_server import FakeAnthropic
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.misbehaving import PROBES, Probe
-from daycare.testing.model_server import Call, FakeModelServer
+from daycare.testing.model_server import FakeModelServer, ScriptedCall
 from daycare.testing.openai_server import FakeOpenAI
 from tests.actors.helpers import history
 from tests.cost import cost, holds
@@ -34,7 +34,7 @@ async def test_a_person_reads_the_words_a_model_meant(tmp_path: Path, nursery: t
     async with FakeOpenAI.serve(nursery) as server:
         for answer in probe.answers:
             server.enqueue(answer)
-        async with open_house(tmp_path, config=_config(server, "openai")) as house:
+        async with open_daemon(tmp_path, config=_config(server, "openai")) as house:
             with trio.fail_after(30):
                 assert await house.talk("Is there tea?") == probe.words
             assert (await history(house))[-1] == ("assistant", probe.words)
@@ -53,9 +53,9 @@ async def test_the_last_step_declares_its_tools_and_asks_for_words(
     serve, kind = server_of
     async with serve.serve(nursery) as server:
         for _ in range(MODEL_STEPS_MAX - 1):
-            server.enqueue(tool_calls=[Call("now", {})])
+            server.enqueue(tool_calls=[ScriptedCall("now", {})])
         server.enqueue("Tea is ready.")
-        async with open_house(tmp_path, config=_config(server, kind)) as house:
+        async with open_daemon(tmp_path, config=_config(server, kind)) as house:
             with trio.fail_after(30):
                 assert await house.talk("Is there tea?") == "Tea is ready."
             bodies = [request.body for request in server.history if "messages" in request.body]

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from daycare.base.messages import Message, Text, ToolCall, ToolResult
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.obedient import CALLS_MAX, Obedient, obey, obey_server, orders
 from tests.inference.wire import KINDS, config, request, run, user
 
@@ -64,7 +64,7 @@ async def test_in_a_house_it_does_what_a_person_says_once(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     model = Obedient()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         assert await house.talk('CALL note {"word": "tea"} SAY noted') == "noted"
         finished = [event["tool"] for event in house.events("tool.finished")]
     assert finished == ["note"]

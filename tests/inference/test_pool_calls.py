@@ -22,8 +22,8 @@ from daycare.base.limits import (
 )
 from daycare.inference.call import PIECES_AT_ONCE
 from daycare.inference.openai import OpenAIProvider
-from daycare.inference.pool import Choice, Pool
-from daycare.inference.sources import Source
+from daycare.inference.pool import ModelChoice, Pool
+from daycare.inference.sources import ProviderSource
 from daycare.observe.redact import hide
 from daycare.plugin import ProviderConfig, StreamEvent, TextDelta
 from daycare.testing.openai_server import FakeOpenAI
@@ -38,7 +38,7 @@ async def test_a_call_streams_its_words_and_gets_the_models_own_name() -> None:
     heard: list[str] = []
     answer = await made.infer(await made.plan(), ASKED, heard.append)
     assert heard == ["o", "k"]
-    assert (answer.completion, answer.choice) == (DONE, Choice("x", "m"))
+    assert (answer.completion, answer.choice) == (DONE, ModelChoice("x", "m"))
     assert [model for _, model in provider.asked] == ["m"]
     assert provider.closed == 1
 
@@ -71,16 +71,16 @@ async def test_a_stream_that_never_waits_lets_others_have_their_turn() -> None:
 )
 async def test_a_model_known_for_long_answers_may_give_them(model: str, asked: int | None, sent: int | None) -> None:
     provider = Scripted([DONE])
-    made = Pool({"anthropic": Source("anthropic", provider)}, {"default": f"anthropic/{model}"})
+    made = Pool({"anthropic": ProviderSource("anthropic", provider)}, {"default": f"anthropic/{model}"})
     await made.infer(await made.plan(), msgspec.structs.replace(ASKED, max_output_tokens=asked))
     assert provider.bounds == [sent]
 
 
 async def test_an_answer_says_what_it_cost() -> None:
-    openai = Source("openai", Scripted([DONE]))
+    openai = ProviderSource("openai", Scripted([DONE]))
     made = Pool({"openai": openai}, {"default": "openai/gpt-4o"})
     assert (await made.infer(await made.plan(), ASKED)).cost_micros == 1_000 * 2.5 + 100 * 10
-    mine = Source("x", Scripted([DONE]), corrections={"m": {"input_usd": 0.001, "output_usd": 0.0}})
+    mine = ProviderSource("x", Scripted([DONE]), corrections={"m": {"input_usd": 0.001, "output_usd": 0.0}})
     made = Pool({"x": mine}, {"default": "x/m"})
     assert (await made.infer(await made.plan(), ASKED)).cost_micros == 1
     made = pool(x=Scripted([DONE]))

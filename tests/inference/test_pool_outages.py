@@ -14,8 +14,8 @@ from daycare.base.limits import (
     MODEL_INFER_MAX_S,
     MODEL_TRIES_MAX,
 )
-from daycare.inference.pool import Choice, Failure, Pool
-from daycare.inference.sources import Source, vendor_at
+from daycare.inference.pool import Failure, ModelChoice, Pool
+from daycare.inference.sources import ProviderSource, vendor_at
 from daycare.plugin import InferRequest, StreamEvent, TextDelta
 from daycare_plugins.offline.plugin import OfflineProvider
 from tests.inference.pools import ASKED, DONE, DOWN, GARBLED, REFUSED, Keys, Scripted, Step, ask, pool, refused
@@ -71,7 +71,7 @@ async def test_an_hour_of_outage_costs_few_calls_and_is_told_once(autojump_clock
             yield DONE
 
     flaky, spare = Flaky(), Scripted([0.5, DONE])
-    sources = {"flaky": Source("flaky", flaky), "spare": Source("spare", spare)}
+    sources = {"flaky": ProviderSource("flaky", flaky), "spare": ProviderSource("spare", spare)}
     made = Pool(
         sources,
         {"default": "flaky/m"},
@@ -83,7 +83,7 @@ async def test_an_hour_of_outage_costs_few_calls_and_is_told_once(autojump_clock
 
     async def agent(number: int) -> None:
         nonlocal refusals
-        plan = (first, Choice("spare", "s")) if number % 2 else (first,)
+        plan = (first, ModelChoice("spare", "s")) if number % 2 else (first,)
         while True:
             try:
                 answer = await made.infer(plan, ASKED)
@@ -130,7 +130,7 @@ async def test_whatever_providers_do_a_call_ends_in_time_with_an_answer_or_one_e
 
     told: list[tuple[str, bool]] = []
     providers = {name: Scripted(*(script() for _ in range(30))) for name in "abc"}
-    sources = {name: Source(name, provider) for name, provider in providers.items()}
+    sources = {name: ProviderSource(name, provider) for name, provider in providers.items()}
     made = Pool(
         sources,
         {"default": "a/m"},
@@ -167,10 +167,10 @@ async def test_whatever_providers_do_a_call_ends_in_time_with_an_answer_or_one_e
 
 
 def test_facts_are_those_of_the_vendor_that_an_address_means() -> None:
-    work = Source("work", Scripted(), vendor=vendor_at("work", "openai", "https://api.openai.com/v1"))
-    made = Pool({"work": work, "mine": Source("mine", Scripted())}, {})
-    assert made.facts(Choice("work", "gpt-4o")).context_tokens == 128_000
-    assert made.facts(Choice("mine", "gpt-4o")).input_usd is None
+    work = ProviderSource("work", Scripted(), vendor=vendor_at("work", "openai", "https://api.openai.com/v1"))
+    made = Pool({"work": work, "mine": ProviderSource("mine", Scripted())}, {})
+    assert made.facts(ModelChoice("work", "gpt-4o")).context_tokens == 128_000
+    assert made.facts(ModelChoice("mine", "gpt-4o")).input_usd is None
     assert vendor_at("claude", "anthropic", "") == "anthropic"
     assert vendor_at("openai", "openai", "http://127.0.0.1:8000/v1") == ""
     assert vendor_at("ollama", "openai", "http://10.0.0.2:11434/v1") == "ollama"
@@ -179,9 +179,9 @@ def test_facts_are_those_of_the_vendor_that_an_address_means() -> None:
 async def test_the_listing_tells_what_can_be_used_and_how_to_add_the_rest() -> None:
     keys = Keys()
     sources = {
-        "offline": Source("offline", OfflineProvider()),
-        "home": Source("home", Scripted(models=["b", "a"]), corrections={"b": {"context_tokens": 8_000}}),
-        "down": Source("down", Scripted(models=DOWN)),
+        "offline": ProviderSource("offline", OfflineProvider()),
+        "home": ProviderSource("home", Scripted(models=["b", "a"]), corrections={"b": {"context_tokens": 8_000}}),
+        "down": ProviderSource("down", Scripted(models=DOWN)),
         "openai": keys.source("openai", Scripted(), given=False),
         "ollama": keys.source("ollama", Scripted(models=["qwen3:8b"]), given=False, needs=False),
     }

@@ -12,8 +12,8 @@ from daycare.base.limits import (
     MODEL_LIST_DEADLINE_S,
     MODEL_LIST_KEEP_S,
 )
-from daycare.inference.pool import Choice, Pool
-from daycare.inference.sources import Source
+from daycare.inference.pool import ModelChoice, Pool
+from daycare.inference.sources import ProviderSource
 from tests.inference.pools import DONE, DOWN, Keys, Scripted, pool
 
 # -- plan --------------------------------------------------------------------------------------------------------------
@@ -21,15 +21,15 @@ from tests.inference.pools import DONE, DOWN, Keys, Scripted, pool
 
 async def test_the_override_wins_over_the_role_and_the_role_over_the_default() -> None:
     made = pool({"default": "a/one", "user": "b/two"}, a=Scripted(), b=Scripted())
-    assert await made.plan("user", "a/three") == (Choice("a", "three"),)
-    assert await made.plan("user") == (Choice("b", "two"),)
-    assert await made.plan("memorySearch") == await made.plan(None) == (Choice("a", "one"),)
+    assert await made.plan("user", "a/three") == (ModelChoice("a", "three"),)
+    assert await made.plan("user") == (ModelChoice("b", "two"),)
+    assert await made.plan("memorySearch") == await made.plan(None) == (ModelChoice("a", "one"),)
     assert str((await made.plan())[0]) == "a/one"
 
 
 async def test_only_the_first_part_of_a_name_is_the_providers() -> None:
     made = pool({"default": "router/acme/large:free"}, router=Scripted())
-    assert await made.plan() == (Choice("router", "acme/large:free"),)
+    assert await made.plan() == (ModelChoice("router", "acme/large:free"),)
 
 
 async def test_fallbacks_follow_in_order_each_once() -> None:
@@ -40,11 +40,13 @@ async def test_fallbacks_follow_in_order_each_once() -> None:
 async def test_fallbacks_that_cannot_be_called_are_left_out() -> None:
     keys = Keys()
     made = Pool(
-        {"a": Source("a", Scripted()), "b": keys.source("b", Scripted())}, {"default": "a/m"}, ["b/x", "nobody/y"]
+        {"a": ProviderSource("a", Scripted()), "b": keys.source("b", Scripted())},
+        {"default": "a/m"},
+        ["b/x", "nobody/y"],
     )
-    assert await made.plan() == (Choice("a", "m"),)
+    assert await made.plan() == (ModelChoice("a", "m"),)
     keys["b"] = True
-    assert await made.plan() == (Choice("a", "m"), Choice("b", "x"))
+    assert await made.plan() == (ModelChoice("a", "m"), ModelChoice("b", "x"))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ async def test_fallbacks_that_cannot_be_called_are_left_out() -> None:
     ],
 )
 async def test_what_cannot_be_resolved_says_what_there_is(models: Mapping[str, str], code: str, words: str) -> None:
-    sources = {name: Source(name, Scripted()) for name in ("a", "b")}
+    sources = {name: ProviderSource(name, Scripted()) for name in ("a", "b")}
     with pytest.raises(SetupError) as caught:
         await Pool(sources, models).plan("user")
     assert caught.value.code == code
@@ -76,7 +78,7 @@ async def test_a_provider_without_its_key_is_found_before_any_call_and_a_new_key
         assert "paid has no key; configured are: none" in caught.value.message
         assert caught.value.hint == "daycare keys add paid"
         keys["paid"] = True
-        assert await made.plan() == (Choice("paid", "m"),)
+        assert await made.plan() == (ModelChoice("paid", "m"),)
         keys["paid"] = False
     assert paid.asked == []
     assert paid.listed == 0
@@ -98,12 +100,12 @@ async def test_a_vendors_model_belongs_to_the_vendor_if_it_has_a_key() -> None:
         "anthropic": keys.source("anthropic", anthropic, given=False),
     }
     made = Pool(sources, {"default": "gpt-5-mini"})
-    assert await made.plan() == (Choice("openai", "gpt-5-mini"),)
+    assert await made.plan() == (ModelChoice("openai", "gpt-5-mini"),)
     with pytest.raises(SetupError) as caught:
         await made.plan(override="claude-sonnet-5-5")
     assert (caught.value.code, caught.value.hint) == ("PROVIDER_NOT_CONFIGURED", "daycare keys add anthropic")
     keys["anthropic"] = True
-    assert await made.plan(override="claude-sonnet-5-5") == (Choice("anthropic", "claude-sonnet-5-5"),)
+    assert await made.plan(override="claude-sonnet-5-5") == (ModelChoice("anthropic", "claude-sonnet-5-5"),)
     assert openai.listed + anthropic.listed <= 1
 
 
@@ -114,13 +116,13 @@ async def test_a_name_belongs_to_the_first_configured_provider_that_has_it() -> 
         b=Scripted(models=["qwen3:8b"]),
         c=Scripted(models=["qwen3:8b"]),
     )
-    assert await made.plan() == (Choice("b", "qwen3:8b"),)
-    assert await made.plan(override="x") == (Choice("a", "x"),)
+    assert await made.plan() == (ModelChoice("b", "qwen3:8b"),)
+    assert await made.plan(override="x") == (ModelChoice("a", "x"),)
 
 
 async def test_ollamas_latest_need_not_be_written() -> None:
     assert await pool({"default": "llama3.2"}, o=Scripted(models=["llama3.2:latest"])).plan() == (
-        Choice("o", "llama3.2"),
+        ModelChoice("o", "llama3.2"),
     )
 
 
@@ -133,7 +135,7 @@ async def test_lists_of_models_are_asked_for_once_an_hour(autojump_clock: trio.t
     assert provider.listed == 1
     await trio.sleep(MODEL_LIST_KEEP_S + 1)
     provider.has = DOWN
-    assert await made.plan() == (Choice("a", "m"),)  # the old list is better than none
+    assert await made.plan() == (ModelChoice("a", "m"),)  # the old list is better than none
     assert provider.listed == 2
 
 
@@ -144,7 +146,7 @@ async def test_providers_that_do_not_answer_are_passed_over_and_not_asked_all_th
     made = pool({"default": "m"}, slow=slow, down=down, there=Scripted(models=["m"]))
     began = trio.current_time()
     for _ in range(10):
-        assert await made.plan() == (Choice("there", "m"),)
+        assert await made.plan() == (ModelChoice("there", "m"),)
     assert trio.current_time() - began == pytest.approx(MODEL_LIST_DEADLINE_S)
     assert (slow.listed, down.listed) == (1, 1)
 

@@ -16,7 +16,7 @@ from daycare.inference.anthropic import AnthropicProvider
 from daycare.inference.openai import OpenAIProvider
 from daycare.plugin import Completion, InferRequest, ProviderConfig, TextDelta, ToolSpec
 from daycare.testing.anthropic_server import FakeAnthropic
-from daycare.testing.model_server import Call, FakeModelServer, Scripted
+from daycare.testing.model_server import FakeModelServer, ScriptedAnswer, ScriptedCall
 from daycare.testing.openai_server import FakeOpenAI
 
 Then = Literal["close", "reset", "stall"]
@@ -28,10 +28,10 @@ KINDS: dict[str, tuple[type[FakeModelServer], type[AnyProvider]]] = {
 }
 REMIND = ToolSpec(name="remind", description="Remind later", schema={"type": "object"})
 ANSWERS = {  # short: each of their bytes is damaged in four ways
-    "text": Scripted(text="Grüße."),
-    "call": Scripted(thinking="Hm", tool_calls=(Call("remind", {"after_s": 60}, id="call_a"),)),
-    "parallel": Scripted(
-        tool_calls=(Call("a", {"s": 5}, id="call_a"), Call("b", {"w": "hot tea, now"}, id="call_b")),
+    "text": ScriptedAnswer(text="Grüße."),
+    "call": ScriptedAnswer(thinking="Hm", tool_calls=(ScriptedCall("remind", {"after_s": 60}, id="call_a"),)),
+    "parallel": ScriptedAnswer(
+        tool_calls=(ScriptedCall("a", {"s": 5}, id="call_a"), ScriptedCall("b", {"w": "hot tea, now"}, id="call_b")),
     ),
 }
 
@@ -98,7 +98,7 @@ class _Stream(httpx.AsyncByteStream):
         self._closed = True
 
 
-def recorded(kind: str, answer: Scripted) -> bytes:
+def recorded(kind: str, answer: ScriptedAnswer) -> bytes:
     """Return the stream of an answer as the fake server sends it."""
     body = {"model": "m", "stream": True, "stream_options": {"include_usage": True}, "messages": []}
     return KINDS[kind][0]().render(body, answer)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daycare.base.errors import ConflictError
-from daycare.base.lines import Key
+from daycare.base.toml_positions import Key
 from daycare.cli.main import main
 from daycare.config import load
 from daycare.ops import planning

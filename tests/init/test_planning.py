@@ -9,8 +9,8 @@ import pytest
 
 from daycare.base.errors import ConflictError, DaycareError, ForbiddenError, InvalidError
 from daycare.ops import planning, trials
+from daycare.ops.requests import SetupRequest
 from daycare.ops.setup import initialise
-from daycare.ops.wishes import Wishes
 from daycare.plugin import Plugin, Secret, SetupQuestion, SetupStep, Verified
 from daycare.plugins.contract import flaws
 
@@ -46,22 +46,22 @@ STEP = SetupStep(
 PIGEONS = Plugin(name="pigeons", config=Settings, wizard=STEP)
 
 
-def plan(home: Path, wishes: Wishes, **more: Any) -> planning.Plan:
-    return planning.plan(planning.look(home), wishes, [PIGEONS], environment={"WORD": "coo"}, **more)
+def plan(home: Path, request: SetupRequest, **more: Any) -> planning.SetupPlan:
+    return planning.plan(planning.look(home), request, [PIGEONS], environment={"WORD": "coo"}, **more)
 
 
 def test_a_plugin_needs_only_its_declaration(tmp_path: Path) -> None:
     assert flaws(PIGEONS) == []
     home = tmp_path / "h"
     room = {"pigeons": {"room": "roof"}}
-    made = plan(home, Wishes(connect=("pigeons",), plugins=room, secrets_env={"pigeons": "WORD"}))
+    made = plan(home, SetupRequest(connect=("pigeons",), plugins=room, secrets_env={"pigeons": "WORD"}))
     assert made.text.endswith('[plugins.pigeons]\nloud = true\nroom = "roof"\n')
     assert (made.secrets, made.came) == ({"pigeons": "coo"}, {"pigeons": "$WORD"})
     assert not home.exists()
     with pytest.raises(InvalidError, match=r"plugins\.pigeons: their word is missing"):
-        plan(home, Wishes(plugins=room))
+        plan(home, SetupRequest(plugins=room))
     with pytest.raises(InvalidError, match=r"plugins\.pigeons: where do they live is missing"):
-        plan(home, Wishes(connect=("pigeons",), secrets_env={"pigeons": "WORD"}))
+        plan(home, SetupRequest(connect=("pigeons",), secrets_env={"pigeons": "WORD"}))
 
 
 def test_a_plugin_that_cannot_be_set_up_here_says_why(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_plugin_that_cannot_be_set_up_here_says_why(tmp_path: Path) -> None:
         absent = msgspec.structs.replace(STEP, missing=missing, connectors=lambda *_: [str(1 // 0)])
         plugin = msgspec.structs.replace(PIGEONS, wizard=absent)
         with pytest.raises(ConflictError, match=f"pigeons cannot be connected: .*{told}"):
-            planning.plan(planning.look(tmp_path), Wishes(connect=("pigeons",)), [plugin])
+            planning.plan(planning.look(tmp_path), SetupRequest(connect=("pigeons",)), [plugin])
         assert not trials.in_use(tmp_path, planning.look(tmp_path).config, plugin, absent)
 
 
@@ -94,11 +94,11 @@ def test_what_is_there_stays_unless_it_is_to_be_another(tmp_path: Path) -> None:
     home = tmp_path / "h"
     initialise(home, user_name="Ann", agent_name="Robin", zone="UTC", secrets={"pigeons": "coo"})
     before = (home / "config.toml").read_text()
-    assert plan(home, Wishes()).empty
-    assert plan(home, Wishes(user_name="Ann", agent_name="Robin", model="offline")).empty
-    made = plan(home, Wishes(user_name="Anna", zone="Europe/Paris"))
+    assert plan(home, SetupRequest()).empty
+    assert plan(home, SetupRequest(user_name="Ann", agent_name="Robin", model="offline")).empty
+    made = plan(home, SetupRequest(user_name="Anna", zone="Europe/Paris"))
     assert (made.text, made.person) == (before, {"name": "Anna", "zone": "Europe/Paris"})
-    made = plan(home, Wishes(plugins={"pigeons": {"room": "roof"}}))  # their word is stored already
+    made = plan(home, SetupRequest(plugins={"pigeons": {"room": "roof"}}))  # their word is stored already
     assert (made.secrets, made.new, made.empty) == ({}, False, False)
     assert list(trials.in_use(home, made.config, PIGEONS, STEP)) == ["pigeons"]
     assert list(trials.in_use(home, made.present.config, PIGEONS, STEP)) == []
@@ -107,14 +107,17 @@ def test_what_is_there_stays_unless_it_is_to_be_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wishes", "told"),
     [
-        (Wishes(model="nosuch/x"), "model: no provider is called nosuch"),
-        (Wishes(model="offline", model_key_env="WORD"), "model: offline/rules has neither a key nor an address"),
-        (Wishes(model_url="http://127.0.0.1:1/v1"), "model: offline/rules has neither"),
-        (Wishes(model="box/x", model_url="http://me:pw@host/v1"), "model_url: the base_url of provider box holds a"),
-        (Wishes(user="a b"), "user: "),
-        (Wishes(personality="rude"), "personality: "),
+        (SetupRequest(model="nosuch/x"), "model: no provider is called nosuch"),
+        (SetupRequest(model="offline", model_key_env="WORD"), "model: offline/rules has neither a key nor an address"),
+        (SetupRequest(model_url="http://127.0.0.1:1/v1"), "model: offline/rules has neither"),
+        (
+            SetupRequest(model="box/x", model_url="http://me:pw@host/v1"),
+            "model_url: the base_url of provider box holds a",
+        ),
+        (SetupRequest(user="a b"), "user: "),
+        (SetupRequest(personality="rude"), "personality: "),
     ],
 )
-def test_what_cannot_be_is_told_by_its_name(tmp_path: Path, wishes: Wishes, told: str) -> None:
+def test_what_cannot_be_is_told_by_its_name(tmp_path: Path, request: SetupRequest, told: str) -> None:
     with pytest.raises(DaycareError, match=told):
-        plan(tmp_path / "h", wishes)
+        plan(tmp_path / "h", request)

@@ -19,7 +19,7 @@ from daycare.config import load
 from daycare.ops.probing import connectors_in_use, list_models, probe_connector, probe_model
 from daycare.ops.setup import initialise
 from daycare.ops.trials import try_key
-from daycare.testing.model_server import Scripted
+from daycare.testing.model_server import ScriptedAnswer
 from daycare.testing.openai_server import FakeOpenAI
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.init.conftest import KEY, TOKEN
@@ -61,7 +61,7 @@ async def test_a_model_answers_with_its_stored_key_and_with_one_that_is_handed_i
 async def test_what_keeps_a_model_from_answering_is_told_as_what_can_be_done(place: Path) -> None:
     async with servers(place) as server:
         config = load(place)
-        server.enqueue(Scripted(delay_s=30.0))
+        server.enqueue(ScriptedAnswer(delay_s=30.0))
         with pytest.raises(UnavailableError, match=r"no answer within 0\.2 s"):
             await probe_model(config, place, "box/fake-small", deadline_s=0.2)
         with pytest.raises(SetupError, match="the provider openai has no key"):
@@ -70,7 +70,7 @@ async def test_what_keeps_a_model_from_answering_is_told_as_what_can_be_done(pla
             await list_models(config, place, "openai")
         with pytest.raises(SetupError, match="the provider nosuch is not configured"):
             await probe_model(config, place, "nosuch/x")
-        server.enqueue(Scripted(status=404, text="no such model"))
+        server.enqueue(ScriptedAnswer(status=404, text="no such model"))
         with pytest.raises(DaycareError, match="no such model"):
             await probe_model(config, place, "box/nosuch")
     with pytest.raises(UnavailableError, match="the connection failed"):

@@ -1,21 +1,21 @@
 """Entries of the log, as extractors read them, and what is known already."""
 
 from daycare.base.messages import Origin
-from daycare.store.records_memories import EntityPart, FactPart, Memory, Tier
+from daycare.store.records_memories import EntityPart, FactPart, StoredMemory, Tier
 
 
-def entry(no: int, text: str, speaker: str = "Ann", *, at_ms: int, origin: Origin = Origin.PERSON) -> Memory:
+def entry(no: int, text: str, speaker: str = "Ann", *, at_ms: int, origin: Origin = Origin.PERSON) -> StoredMemory:
     """Return something that was said; Max is the assistant."""
     role = "assistant" if speaker == "Max" else "user"
     return _memory(no, Tier.LOG, text, speaker=speaker, role=role, origin=origin, at_ms=at_ms)
 
 
-def known_fact(no: int, text: str, at_ms: int, part: FactPart) -> Memory:
+def known_fact(no: int, text: str, at_ms: int, part: FactPart) -> StoredMemory:
     """Return a stored fact."""
     return _memory(no, Tier.FACT, text, at_ms=at_ms, fact=part)
 
 
-def known_entity(no: int, part: EntityPart) -> Memory:
+def known_entity(no: int, part: EntityPart) -> StoredMemory:
     """Return a stored entity."""
     return _memory(no, Tier.ENTITY, part.name, entity=part)
 
@@ -31,8 +31,8 @@ def _memory(
     at_ms: int = 0,
     fact: FactPart | None = None,
     entity: EntityPart | None = None,
-) -> Memory:
-    return Memory(
+) -> StoredMemory:
+    return StoredMemory(
         no=no,
         tier=tier,
         scope="ann",

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daycare.base.errors import InvalidError
-from daycare.rules.document_paths import CASCADE, Address, Folder, folder, parse, spell
+from daycare.rules.document_paths import CASCADE, Address, FolderScope, folder, parse, spell
 from daycare.store.records_documents import Layer
 from tests.memory import hostile
 
@@ -99,20 +99,20 @@ def test_what_is_no_text_is_refused(wrong: object) -> None:
 @pytest.mark.parametrize(
     ("path", "found"),
     [
-        ("", Folder("", tuple(Layer), "")),
-        ("knowledge", Folder("knowledge", CASCADE, "knowledge/")),
-        ("knowledge/", Folder("knowledge", CASCADE, "knowledge/")),
-        ("knowledge/home", Folder("knowledge/home", CASCADE, "knowledge/home/")),
-        ("shared/skills", Folder("shared/skills", (USER,), "skills/")),
-        ("daily", Folder("daily", (AGENT,), "daily/")),
-        ("agent/daily", Folder("agent/daily", (AGENT,), "daily/")),
-        ("global", Folder("global", (GLOBAL,), "")),
-        ("workspace", Folder("workspace", (Layer.WORKSPACE,), "")),
-        ("project", Folder("project", (Layer.PROJECT,), "")),
-        ("project/garden/", Folder("project/garden", (Layer.PROJECT,), "garden/")),
+        ("", FolderScope("", tuple(Layer), "")),
+        ("knowledge", FolderScope("knowledge", CASCADE, "knowledge/")),
+        ("knowledge/", FolderScope("knowledge", CASCADE, "knowledge/")),
+        ("knowledge/home", FolderScope("knowledge/home", CASCADE, "knowledge/home/")),
+        ("shared/skills", FolderScope("shared/skills", (USER,), "skills/")),
+        ("daily", FolderScope("daily", (AGENT,), "daily/")),
+        ("agent/daily", FolderScope("agent/daily", (AGENT,), "daily/")),
+        ("global", FolderScope("global", (GLOBAL,), "")),
+        ("workspace", FolderScope("workspace", (Layer.WORKSPACE,), "")),
+        ("project", FolderScope("project", (Layer.PROJECT,), "")),
+        ("project/garden/", FolderScope("project/garden", (Layer.PROJECT,), "garden/")),
     ],
 )
-def test_a_folder_says_where_to_look(path: str, found: Folder) -> None:
+def test_a_folder_says_where_to_look(path: str, found: FolderScope) -> None:
     assert folder(path) == found
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from daycare.base.errors import BrokenError
 from daycare.features.memory.embed.arrays import np
-from daycare.features.memory.embed.bert import PASS_MAX_PIECES, Bert, Shape, WordPiece
+from daycare.features.memory.embed.bert import PASS_MAX_PIECES, Bert, BertShape, WordPiece
 from daycare.features.memory.embed.tensors import Tensor, read_tensors
 from tests.memory.models import VOCABULARY, safetensors, weights
 
-SHAPE = Shape(num_attention_heads=3)
+SHAPE = BertShape(num_attention_heads=3)
 
 
 def reference(tensors: dict[str, Tensor], pieces: Sequence[int], heads: int, *, first: bool = False) -> list[float]:
@@ -126,14 +126,14 @@ def test_weights_are_read_from_any_of_the_usual_types_and_under_a_prefix(tmp_pat
 @pytest.mark.parametrize(
     ("shape", "said"),
     [
-        (Shape(model_type="roberta", num_attention_heads=3), "model_type 'roberta'"),
-        (Shape(hidden_act="relu", num_attention_heads=3), "hidden_act 'relu'"),
-        (Shape(position_embedding_type="relative_key", num_attention_heads=3), "position_embedding_type"),
-        (Shape(num_attention_heads=7), "attention heads"),
-        (Shape(), "attention heads"),
+        (BertShape(model_type="roberta", num_attention_heads=3), "model_type 'roberta'"),
+        (BertShape(hidden_act="relu", num_attention_heads=3), "hidden_act 'relu'"),
+        (BertShape(position_embedding_type="relative_key", num_attention_heads=3), "position_embedding_type"),
+        (BertShape(num_attention_heads=7), "attention heads"),
+        (BertShape(), "attention heads"),
     ],
 )
-def test_a_model_of_another_kind_is_refused_by_name(shape: Shape, said: str) -> None:
+def test_a_model_of_another_kind_is_refused_by_name(shape: BertShape, said: str) -> None:
     with pytest.raises(BrokenError, match=said):
         Bert(weights(), shape)
 

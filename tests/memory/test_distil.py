@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Origin
-from daycare.features.memory.facts.distil import LINE_MAX_CHARS, Reading, read, request
+from daycare.features.memory.facts.distil import LINE_MAX_CHARS, ExtractedAnswer, read, request
 from daycare.features.memory.facts.learned import ENTITIES_MAX, FACTS_MAX, STATEMENT_MAX_CHARS, NewFact
-from daycare.store.records_memories import FactPart, Memory
+from daycare.store.records_memories import FactPart, StoredMemory
 from tests.cost import IN_STEP, costs_at_most
 from tests.memory.entries import entry
 
@@ -20,7 +20,7 @@ PEOPLE: Final = ("Ann", "Bob")
 AT_MS: Final = int(datetime(2024, 5, 8, 12, tzinfo=UTC).timestamp() * 1000)
 
 
-def line(no: int, text: str, speaker: str = "Ann", origin: Origin = Origin.PERSON) -> Memory:
+def line(no: int, text: str, speaker: str = "Ann", origin: Origin = Origin.PERSON) -> StoredMemory:
     return entry(no, text, speaker, at_ms=AT_MS, origin=origin)
 
 
@@ -54,7 +54,9 @@ def answer(*facts: dict[str, Any], entities: tuple[dict[str, Any], ...] = ()) ->
     return json.dumps({"facts": facts, "entities": entities})
 
 
-def reading(*facts: dict[str, Any], entities: tuple[dict[str, Any], ...] = (), lines: list[Memory] = LINES) -> Reading:
+def reading(
+    *facts: dict[str, Any], entities: tuple[dict[str, Any], ...] = (), lines: list[StoredMemory] = LINES
+) -> ExtractedAnswer:
     return read(answer(*facts, entities=entities), lines, PEOPLE, "Europe/Oslo", "acme/large")
 
 

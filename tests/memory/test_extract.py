@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from daycare.base.messages import Origin
 from daycare.features.memory.facts import salience
-from daycare.features.memory.facts.extract import KEPT_MIN_BYTES, KEPT_SHARE, Reader, extract, kept_bytes, told
+from daycare.features.memory.facts.extract import KEPT_MIN_BYTES, KEPT_SHARE, ClauseReader, extract, kept_bytes, told
 from daycare.features.memory.facts.learned import RULES, STATEMENT_MAX_CHARS, Learned, NewFact
 from daycare.features.memory.language import dates, names, sentences
 from daycare.features.memory.language.english.dates import easter
 from daycare.features.memory.language.patterns import words
 from daycare.features.memory.language.sentences import TEXT_MAX_CHARS
-from daycare.store.records_memories import Memory
+from daycare.store.records_memories import StoredMemory
 from tests.cost import IN_STEP, costs_at_most
 from tests.memory.entries import entry
 
@@ -26,15 +26,17 @@ BERLIN: Final = ZoneInfo("Europe/Berlin")
 AT_MS: Final = int(datetime(2024, 5, 8, 13, 56, tzinfo=BERLIN).timestamp() * 1000)  # a Wednesday
 
 
-def said(*texts: str, speaker: str = "Ann", origin: Origin = Origin.PERSON, at_ms: int = AT_MS) -> list[Memory]:
+def said(*texts: str, speaker: str = "Ann", origin: Origin = Origin.PERSON, at_ms: int = AT_MS) -> list[StoredMemory]:
     return [line(no, text, speaker, origin=origin, at_ms=at_ms) for no, text in enumerate(texts, 1)]
 
 
-def line(no: int, text: str, speaker: str = "Ann", *, origin: Origin = Origin.PERSON, at_ms: int = AT_MS) -> Memory:
+def line(
+    no: int, text: str, speaker: str = "Ann", *, origin: Origin = Origin.PERSON, at_ms: int = AT_MS
+) -> StoredMemory:
     return entry(no, text, speaker, at_ms=at_ms, origin=origin)
 
 
-def learn(lines: list[Memory], people: tuple[str, ...] = ("Ann", "Bob"), zone: str = "Europe/Berlin") -> Learned:
+def learn(lines: list[StoredMemory], people: tuple[str, ...] = ("Ann", "Bob"), zone: str = "Europe/Berlin") -> Learned:
     return extract(lines, people, zone)
 
 
@@ -334,7 +336,7 @@ def test_no_text_is_slow_to_read(piece: str) -> None:
     assert costs_at_most(IN_STEP, lambda: learn(said(piece * 8_000)), lambda: learn(said(piece * 2_000)))
 
 
-def check(lines: list[Memory]) -> None:
+def check(lines: list[StoredMemory]) -> None:
     """Assert what holds for every range: bounds, sources, and that each word was said."""
     learned = learn(lines)
     numbers = {it.no for it in lines}
@@ -367,7 +369,7 @@ def test_a_sentence_without_an_end_is_read_in_pieces() -> None:
 
 def test_one_may_pause_after_each_sentence_also_where_nothing_is_told() -> None:
     asked = "Do you know? " * 20  # questions tell nothing: there is no clause between them
-    steps = list(Reader(said(asked), {"Ann"}, BERLIN).steps())
+    steps = list(ClauseReader(said(asked), {"Ann"}, BERLIN).steps())
     assert steps.count(None) == len(steps) > 20
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from daycare.features import open_store
-from daycare.features.memory.search import scene as scenes
+from daycare.features.memory.search import search_scope as scenes
 from daycare.features.memory.search.postings import InvertedIndex
-from daycare.features.memory.search.scene import Scene
-from daycare.store.records_memories import Lesson, Postings, Seen, Tier
+from daycare.features.memory.search.search_scope import SearchScope
+from daycare.store.records_memories import MergeResult, Postings, Seen, Tier
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import SCOPE, entity, learned, logged
 from tests.store.samples import EPOCH_MS, HandClock
@@ -96,7 +96,7 @@ async def changed(store: Store, draw: random.Random, numbers: list[int]) -> None
         it = draw.choice(known)
         after = await store.memories.mark("id-u1-telegram")
         seen = Seen(no=it.no, sources=(source,), at_ms=EPOCH_MS, text=f"{it.text} {text}", entity=it.entity)
-        lesson = Lesson(agent_id="id-u1-telegram", after=after, through=source, seen=(seen,))
+        lesson = MergeResult(agent_id="id-u1-telegram", after=after, through=source, seen=(seen,))
         assert await store.memories.learn(lesson) is not None
         numbers.append(source)
     else:
@@ -109,7 +109,7 @@ async def test_a_small_scope_has_the_postings_that_the_store_has(
 ) -> None:
     monkeypatch.setattr("daycare.features.memory.search.postings._ASIDE_MAX", 5)
     draw = random.Random(seed)
-    scene = Scene(store.memories, SCOPE, lambda: "")
+    scene = SearchScope(store.memories, SCOPE, lambda: "")
     numbers: list[int] = []
     for _ in range(40):
         for _ in range(draw.randrange(1, 4)):
@@ -137,7 +137,7 @@ async def test_a_large_scope_asks_the_store_and_a_small_one_until_its_words_are_
         return postings(scope, terms, postings_max=postings_max)
 
     monkeypatch.setattr(store.memories, "postings", noted)
-    scene = Scene(store.memories, SCOPE, lambda: "")
+    scene = SearchScope(store.memories, SCOPE, lambda: "")
     scene.catch_up()
 
     def look_up() -> bool:

@@ -12,7 +12,7 @@ import trio
 
 from daycare.base.errors import BrokenError
 from daycare.features.memory.embed.arrays import np
-from daycare.features.memory.embed.bert import Bert, Shape, WordPiece
+from daycare.features.memory.embed.bert import Bert, BertShape, WordPiece
 from daycare.features.memory.embed.local import open_local, threaded
 from daycare.plugin import vectors
 from tests.memory.models import VOCABULARY, folder_of, graph, weights
@@ -46,7 +46,7 @@ def test_a_folders_model_gives_vectors_of_length_one(tmp_path: Path) -> None:
     assert (found.dtype.name, found.shape) == ("float32", (5, 24))
     assert lengths(found) == pytest.approx([1.0] * 5)
     assert embedder.embed(()).shape == (0, 24)
-    expected = Bert(weights(), Shape(num_attention_heads=3)).embed([cutter().numbers(text) for text in TEXTS])
+    expected = Bert(weights(), BertShape(num_attention_heads=3)).embed([cutter().numbers(text) for text in TEXTS])
     assert np.abs(found - expected).max() < 1e-6
 
 
@@ -65,7 +65,7 @@ def test_what_lies_beside_the_weights_counts(tmp_path: Path) -> None:
     (folder / "1_Pooling" / "config.json").write_text(
         '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}'
     )
-    first = Bert(weights(), Shape(num_attention_heads=3), first=True).embed([cutter().numbers("abcdef THE")])
+    first = Bert(weights(), BertShape(num_attention_heads=3), first=True).embed([cutter().numbers("abcdef THE")])
     assert np.abs(open_local("dir", folder).embed(["abcdef THE"]) - first).max() < 1e-6
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from daycare.features.memory.facts.learned import EntityKind, NewEntity, NewFact
 from daycare.features.memory.facts.merging import MergedEntities, MergedFacts, merge_entities, merge_facts, supersedes
-from daycare.store.records_memories import EntityPart, FactPart, Memory
+from daycare.store.records_memories import EntityPart, FactPart, StoredMemory
 from tests.memory.entries import known_entity, known_fact
 
 DAY_MS: Final = 86_400_000
@@ -37,12 +37,12 @@ def new(
     )
 
 
-def known(attribute: str, value: str, day: int, *, number: int = 1, end: int | None = None) -> Memory:
+def known(attribute: str, value: str, day: int, *, number: int = 1, end: int | None = None) -> StoredMemory:
     part = FactPart(subject="Ann", attribute=attribute, value=value, valid_until_ms=end)
     return known_fact(number, f"Ann {attribute} {value}", day * DAY_MS, part)
 
 
-def merged(facts: list[NewFact], before: list[Memory] | None = None) -> MergedFacts:
+def merged(facts: list[NewFact], before: list[StoredMemory] | None = None) -> MergedFacts:
     return merge_facts(facts, before or [], SAID)
 
 
@@ -183,11 +183,11 @@ def entity(name: str, kind: EntityKind = "person", *aliases: str, no: int = 1, d
     return NewEntity(name=name, kind=kind, sources=(no,), aliases=aliases, description=description)
 
 
-def stored(number: int, name: str, kind: EntityKind = "person", *aliases: str, description: str = "") -> Memory:
+def stored(number: int, name: str, kind: EntityKind = "person", *aliases: str, description: str = "") -> StoredMemory:
     return known_entity(number, EntityPart(name=name, kind=kind, aliases=aliases, description=description))
 
 
-def entities(new: list[NewEntity], before: list[Memory]) -> MergedEntities:
+def entities(new: list[NewEntity], before: list[StoredMemory]) -> MergedEntities:
     return merge_entities(new, before, SAID)
 
 

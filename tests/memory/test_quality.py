@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from daycare.base.recollection import RetrievalSection
+from daycare.base.memory_settings import RetrievalSection
 from daycare.features import open_store
 from daycare.features.memory.language.analysis import indexed
-from daycare.features.memory.search.queries import Query
+from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.service import Search
 from daycare.settings import Live
 from tests.bench import locomo, memories, memory_quality
@@ -34,7 +34,7 @@ async def test_in_a_script_without_spaces_a_short_question_finds_its_memory(lang
         search = Search(store, Live(), None)
         ranks = []
         for place, question in spaceless.questions(language):
-            hits = await search.find(Query(scope=memories.SCOPE, text=question, now_ms=LATER_MS))
+            hits = await search.find(MemoryQuery(scope=memories.SCOPE, text=question, now_ms=LATER_MS))
             found = [hit.memory.no for hit in hits]
             wanted = numbers[first + place]
             ranks.append(1 / (1 + found.index(wanted)) if wanted in found else 0.0)

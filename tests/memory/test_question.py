@@ -4,18 +4,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from daycare.features.memory.search.question import RECENT_WEIGHT, People, Question, called, read
+from daycare.features.memory.search.question import RECENT_WEIGHT, NamedPeople, SearchQuestion, called, read
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 NAMES = ["Ann Smith", "Bob", "assistant", "Ann Lee"]
-PEOPLE = People(called(NAMES), asker=1, answerer=2)
+PEOPLE = NamedPeople(called(NAMES), asker=1, answerer=2)
 
 
-def asked(text: str, *recent: str, zone: str = "UTC", people: People | None = PEOPLE) -> Question:
+def asked(text: str, *recent: str, zone: str = "UTC", people: NamedPeople | None = PEOPLE) -> SearchQuestion:
     return read(text, int(NOW.timestamp() * 1000), zone=zone, people=people, recent=recent)
 
 
-def words(question: Question) -> list[str]:
+def words(question: SearchQuestion) -> list[str]:
     return [term.words[0] for term in question.terms]
 
 
@@ -55,7 +55,7 @@ def test_who_is_nobody_here_is_looked_for_as_a_word() -> None:
     assert words(asked("What did Carla paint?")) == ["carla", "paint"]
 
 
-def days(question: Question) -> list[tuple[str, str]]:
+def days(question: SearchQuestion) -> list[tuple[str, str]]:
     def day(at_ms: int) -> str:
         return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"
 
@@ -125,5 +125,5 @@ def test_a_question_with_few_words_of_its_own_is_understood_by_what_was_said_bef
 
 @pytest.mark.parametrize("text", ["", " ", "?!", "the", "x" * 100_000, "\x00\ud800", "1" * 5_000])
 def test_any_text_can_be_asked(text: str) -> None:
-    assert isinstance(asked(text), Question)
-    assert isinstance(asked(text, people=None), Question)
+    assert isinstance(asked(text), SearchQuestion)
+    assert isinstance(asked(text, people=None), SearchQuestion)

@@ -11,10 +11,10 @@ from daycare.features.memory.embed.arrays import np
 from daycare.features.memory.language import analysis
 from daycare.features.memory.search import ranking
 from daycare.features.memory.search.postings import Group, gather
-from daycare.features.memory.search.question import People, Question, Span, read
-from daycare.features.memory.search.ranking import Nearness, Scored, Weights, finish, plain, rank, unread
-from daycare.features.memory.search.structure import Limits, Structure
-from daycare.store.records_memories import Postings, Shape, Tier
+from daycare.features.memory.search.question import NamedPeople, SearchQuestion, TimeSpan, read
+from daycare.features.memory.search.ranking import Nearness, RankingWeights, Scored, finish, plain, rank, unread
+from daycare.features.memory.search.structure import SearchLimits, Structure
+from daycare.store.records_memories import MemoryShape, Postings, Tier
 
 NOW = 1_800_000_000_000
 DAY = 86_400_000
@@ -25,7 +25,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.texts: dict[int, str] = {}
-        self.shapes: list[Shape] = []
+        self.shapes: list[MemoryShape] = []
         self._numbers = count(1)
 
     def say(self, text: str, session: int = 1, speaker: str = "Ann", days_ago: float = 400.0, **more: Any) -> int:
@@ -33,7 +33,7 @@ class Notes:
         fields: dict[str, Any] = {"tier": Tier.LOG, "agent_id": "a", "path": "/u/agent/a", "turn": no, "until_ms": None}
         fields |= more
         at_ms = NOW - int(days_ago * DAY) + no
-        self.shapes.append(Shape(no=no, session=session, speaker=speaker, at_ms=at_ms, **fields))
+        self.shapes.append(MemoryShape(no=no, session=session, speaker=speaker, at_ms=at_ms, **fields))
         self.texts[no] = text
         return no
 
@@ -51,7 +51,7 @@ class Notes:
 
     def ask(self, text: str, *, near: dict[int, float] | None = None, count: int = 10, **more: Any) -> list[Scored]:
         structure = Structure(self.shapes)
-        question = read(text, NOW, people=People(structure.called))
+        question = read(text, NOW, people=NamedPeople(structure.called))
         words = [word for term in question.terms for word in (*term.words, *term.kin)]
         cosines = None
         if near is not None:
@@ -158,10 +158,10 @@ def test_tiers_and_recency_count_as_the_settings_say(notes: Notes) -> None:
     new = notes.say("The copper kettle leaks", 3, days_ago=1)
     fact = notes.say("The copper kettle leaks", 0, tier=Tier.FACT, turn=0, days_ago=500)
     question = "Does the copper kettle leak?"
-    assert notes.best(question, weights=Weights(recency=1.0))[0] == new
-    assert fact not in notes.best(question, weights=Weights(tiers={Tier.FACT: 0.0}))
-    assert notes.best(question, weights=Weights(tiers={Tier.FACT: 10.0}))[0] == fact
-    assert set(notes.best(question, limits=Limits(tiers=(Tier.FACT,)))) == {fact}
+    assert notes.best(question, weights=RankingWeights(recency=1.0))[0] == new
+    assert fact not in notes.best(question, weights=RankingWeights(tiers={Tier.FACT: 0.0}))
+    assert notes.best(question, weights=RankingWeights(tiers={Tier.FACT: 10.0}))[0] == fact
+    assert set(notes.best(question, limits=SearchLimits(tiers=(Tier.FACT,)))) == {fact}
     assert old in notes.best(question)
 
 
@@ -210,10 +210,10 @@ def test_nothing_can_be_asked_of_nothing() -> None:
     structure = Structure()
     empty = np.empty(0, np.int64)
     for near in (None, Nearness(empty, np.empty(0, np.float32), 0.0, 0.0)):
-        ranked = rank(structure, [], Question(()), NOW, near=near)
+        ranked = rank(structure, [], SearchQuestion(()), NOW, near=near)
         assert unread(structure, ranked) == []
-        assert finish(structure, ranked, Question(()), 10) == []
-        assert plain(structure, [], Question(()), near=near) == []
+        assert finish(structure, ranked, SearchQuestion(()), 10) == []
+        assert plain(structure, [], SearchQuestion(()), near=near) == []
 
 
 def test_numbers_of_memories_that_are_gone_are_left_out(notes: Notes) -> None:
@@ -233,7 +233,7 @@ def test_a_large_scope_is_ranked_as_if_every_memory_was_scored(seed: int, monkey
     size = 6_000
     structure = Structure(
         [
-            Shape(no, tier, "a", "/u", no // 30, no, "AB"[no % 2], NOW - (size - no) * 10**6, None)
+            MemoryShape(no, tier, "a", "/u", no // 30, no, "AB"[no % 2], NOW - (size - no) * 10**6, None)
             for no in range(1, size + 1)
             for tier in [Tier.LOG if no % 9 else Tier.FACT]
         ]
@@ -245,7 +245,7 @@ def test_a_large_scope_is_ranked_as_if_every_memory_was_scored(seed: int, monkey
 
     groups = [Group(some(count), count, some(9), 9) for count in (5, 40, 300, 2_000)]
     near = Nearness(some(100), np.linspace(0.2, 0.6, 100, dtype=np.float32), 0.1, 0.1)
-    question = Question((), {0: 1.0}, (Span(NOW - 9 * 10**8, NOW - 8 * 10**8),) if seed % 2 else ())
+    question = SearchQuestion((), {0: 1.0}, (TimeSpan(NOW - 9 * 10**8, NOW - 8 * 10**8),) if seed % 2 else ())
     found = [each.no for each in finish(structure, rank(structure, groups, question, NOW, near=near), question, 10)]
     monkeypatch.setattr(ranking, "ALL_MAX", size)
     every = [each.no for each in finish(structure, rank(structure, groups, question, NOW, near=near), question, 10)]
@@ -255,9 +255,9 @@ def test_a_large_scope_is_ranked_as_if_every_memory_was_scored(seed: int, monkey
 def test_in_a_large_scope_what_may_not_be_found_takes_no_place_of_what_may() -> None:
     size = 5_000
     tiers = [Tier.FACT if no == 77 else Tier.LOG for no in range(1, size + 1)]
-    shapes = [Shape(no, tier, "a", "/u", no, no, "Ann", no, None) for no, tier in enumerate(tiers, 1)]
+    shapes = [MemoryShape(no, tier, "a", "/u", no, no, "Ann", no, None) for no, tier in enumerate(tiers, 1)]
     structure = Structure(shapes)
     structure.look(dict.fromkeys(range(1, size + 1), "a text"))
     groups = [Group(np.arange(1, size // 2), size // 2, np.empty(0, np.int64), 0)]
-    ranked = rank(structure, groups, Question(()), NOW, limits=Limits(tiers=(Tier.FACT,)))
-    assert [each.no for each in finish(structure, ranked, Question(()), 10)] == [77]
+    ranked = rank(structure, groups, SearchQuestion(()), NOW, limits=SearchLimits(tiers=(Tier.FACT,)))
+    assert [each.no for each in finish(structure, ranked, SearchQuestion(()), 10)] == [77]

@@ -11,8 +11,8 @@ from trio.testing import MockClock
 
 from daycare.features import open_store
 from daycare.features.memory.search import service as searching
-from daycare.features.memory.search.queries import Hit, Query
-from daycare.features.memory.search.scene import Scene
+from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
+from daycare.features.memory.search.search_scope import SearchScope
 from daycare.features.memory.search.service import ALIKE, Search, _Said
 from daycare.settings import Live
 from daycare.store.records_memories import ECHO
@@ -27,8 +27,8 @@ async def store() -> AsyncIterator[Store]:
         yield opened
 
 
-def ask(text: str, **more: Any) -> Query:
-    return Query(scope=SCOPE, text=text, now_ms=EPOCH_MS + 1, **more)
+def ask(text: str, **more: Any) -> MemoryQuery:
+    return MemoryQuery(scope=SCOPE, text=text, now_ms=EPOCH_MS + 1, **more)
 
 
 async def found(store: Store, text: str, **more: Any) -> list[str]:
@@ -58,13 +58,13 @@ async def test_what_is_left_out_is_what_comparing_each_with_all_leaves_out(seed:
         for _ in range(4):
             said.append(" ".join(draw.sample(base, len(base))[draw.randrange(4) :] + draw.choices(words, k=2)))
     numbers = await logged(store, *said)
-    hits = [Hit(memory, 1.0) for memory in await store.memories.get([SCOPE], numbers)]
+    hits = [MemoryHit(memory, 1.0) for memory in await store.memories.get([SCOPE], numbers)]
     said_before = _Said()
     assert [hit for hit in hits if said_before.is_news(hit.memory.text)] == compared_with_all(hits)
 
 
-def compared_with_all(hits: Sequence[Hit]) -> list[Hit]:
-    kept: list[tuple[Hit, set[str]]] = []
+def compared_with_all(hits: Sequence[MemoryHit]) -> list[MemoryHit]:
+    kept: list[tuple[MemoryHit, set[str]]] = []
     for hit in hits:
         words = set(hit.memory.text.split())
         for _, others in kept:
@@ -86,7 +86,7 @@ async def test_what_a_word_may_mean_is_looked_for_after_the_words_themselves(
         return {hit.memory.text for hit in hits if hit.parts.get("words")}
 
     assert await with_words() == {"pets are noisy", "the puppy sleeps", "one more puppy"}
-    monkeypatch.setattr("daycare.features.memory.search.scene.SEARCH_POSTINGS_MAX", 2)
+    monkeypatch.setattr("daycare.features.memory.search.search_scope.SEARCH_POSTINGS_MAX", 2)
     assert await with_words() == {"pets are noisy"}, "part of the others would mislead"
 
 
@@ -96,14 +96,14 @@ async def test_who_stops_waiting_is_not_held_up_and_the_next_gets_an_answer(
     await logged(store, "the piano stands in the hall")
     monkeypatch.setattr(searching, "SEARCH_INLINE_ROWS", 0)
     go_on, at_once = threading.Event(), []
-    find = Scene.find
+    find = SearchScope.find
 
     def slow(*asked: Any) -> Any:
         at_once.append(go_on.is_set())
         assert go_on.wait(30)
         return find(*asked)
 
-    monkeypatch.setattr(Scene, "find", slow)
+    monkeypatch.setattr(SearchScope, "find", slow)
     search = Search(store, Live(), None)
     with trio.fail_after(20):
         for _ in range(2):  # the second one waits for its turn
@@ -124,7 +124,7 @@ async def test_an_error_of_a_search_reaches_who_asked(store: Store, monkeypatch:
         raise ValueError("broken")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Scene, "find", broken)
+        patched.setattr(SearchScope, "find", broken)
         with pytest.raises(ValueError, match="broken"):
             await search.find(ask("Where is the piano?"))
     assert len(await search.find(ask("Where is the piano?"))) == 1
@@ -141,7 +141,7 @@ async def test_a_scope_that_is_dropped_while_it_is_searched_gets_its_answers(
     texts: dict[str, set[str]] = {SCOPE: set(), "u2": set()}
 
     async def find(scope: str) -> None:
-        [hit] = await search.find(Query(scope=scope, text="Where is the piano?", now_ms=EPOCH_MS + 1))
+        [hit] = await search.find(MemoryQuery(scope=scope, text="Where is the piano?", now_ms=EPOCH_MS + 1))
         texts[scope].add(hit.memory.text)
 
     async with trio.open_nursery() as nursery:
@@ -149,7 +149,7 @@ async def test_a_scope_that_is_dropped_while_it_is_searched_gets_its_answers(
             nursery.start_soon(find, SCOPE)
             nursery.start_soon(find, "u2")
     assert texts == {SCOPE: {"the piano stands in the hall"}, "u2": {"the piano stands in the attic"}}
-    assert len(search._scenes) == 1, "nothing is kept of the other one"
+    assert len(search._search_scopes) == 1, "nothing is kept of the other one"
 
 
 async def test_what_was_added_changed_and_forgotten_meanwhile_counts(store: Store) -> None:
@@ -211,11 +211,11 @@ async def test_scopes_that_take_too_much_memory_make_room_for_the_one_that_is_as
 
     async def asked(*scopes: str) -> list[str]:
         for scope in scopes:
-            assert await search.find(Query(scope=scope, text="Where is the piano?", now_ms=EPOCH_MS + 1))
-        return [*search._scenes]
+            assert await search.find(MemoryQuery(scope=scope, text="Where is the piano?", now_ms=EPOCH_MS + 1))
+        return [*search._search_scopes]
 
     assert await asked("u1", "u2", "u1") == ["u2", "u1"]
-    takes = max(kept.scene.nbytes for kept in search._scenes.values())
+    takes = max(kept.searched.nbytes for kept in search._search_scopes.values())
     assert takes > 50 * 70
     monkeypatch.setattr(searching, "SEARCH_MAX_BYTES", 5 * takes // 2)
     assert await asked("u3") == ["u1", "u3"], "it was asked longer ago"
@@ -234,8 +234,8 @@ async def test_scopes_that_grow_while_they_are_asked_make_room_too(
         for user in users:
             texts = (f"word{round_} of line{line}" for line in range(20))
             await logged(store, f"the piano of {round_}", *texts, to=f"/{user}/telegram", scope=user)
-            assert await search.find(Query(scope=user, text="Where is the piano?", now_ms=EPOCH_MS + 1))
-            assert search._taken == sum(kept.nbytes for kept in search._scenes.values()) <= 100_000
-        kept.append(len(search._scenes))
+            assert await search.find(MemoryQuery(scope=user, text="Where is the piano?", now_ms=EPOCH_MS + 1))
+            assert search._taken == sum(kept.nbytes for kept in search._search_scopes.values()) <= 100_000
+        kept.append(len(search._search_scopes))
     assert kept[0] == len(users), "small ones have room"
     assert 1 <= kept[-1] < len(users)

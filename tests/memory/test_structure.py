@@ -9,17 +9,19 @@ from hypothesis import strategies as st
 
 from daycare.features.memory.embed.arrays import np
 from daycare.features.memory.search import traits
-from daycare.features.memory.search.structure import NOWHERE, Limits, Structure
-from daycare.store.records_memories import Shape, Tier
+from daycare.features.memory.search.structure import NOWHERE, SearchLimits, Structure
+from daycare.store.records_memories import MemoryShape, Tier
 
 
 def shape(no: int, tier: Tier = Tier.LOG, session: int = 1, turn: int = 0, until_ms: int | None = None,
-          agent: str = "a", speaker: str = "Ann", at_ms: int = 0) -> Shape:  # fmt: skip
-    return Shape(no, tier, agent, f"/u/agent/{agent}", session, turn or no, speaker, at_ms or 1_000 * no, until_ms)
+          agent: str = "a", speaker: str = "Ann", at_ms: int = 0) -> MemoryShape:  # fmt: skip
+    return MemoryShape(
+        no, tier, agent, f"/u/agent/{agent}", session, turn or no, speaker, at_ms or 1_000 * no, until_ms
+    )
 
 
 @st.composite
-def scopes(draw: st.DrawFn) -> list[Shape]:
+def scopes(draw: st.DrawFn) -> list[MemoryShape]:
     rows = []
     for at in range(draw(st.integers(0, 40))):
         tier = draw(st.sampled_from([Tier.LOG, Tier.LOG, Tier.LOG, Tier.FACT, Tier.ENTITY, Tier.CHUNK]))
@@ -28,7 +30,7 @@ def scopes(draw: st.DrawFn) -> list[Shape]:
     return rows
 
 
-def cut(rows: Sequence[Shape], at: Sequence[int]) -> list[Sequence[Shape]]:
+def cut(rows: Sequence[MemoryShape], at: Sequence[int]) -> list[Sequence[MemoryShape]]:
     ends = sorted({0, len(rows), *(place for place in at if place <= len(rows))})
     return [rows[begin:end] for begin, end in pairwise(ends)]
 
@@ -36,7 +38,7 @@ def cut(rows: Sequence[Shape], at: Sequence[int]) -> list[Sequence[Shape]]:
 @given(scopes(), st.lists(st.integers(0, 40)))
 @settings(max_examples=200)
 def test_neighbours_are_those_of_the_conversation_whatever_pages_they_came_in(
-    rows: list[Shape], ends: list[int]
+    rows: list[MemoryShape], ends: list[int]
 ) -> None:
     structure = Structure()
     for page in cut(rows, ends):
@@ -56,7 +58,7 @@ def test_neighbours_are_those_of_the_conversation_whatever_pages_they_came_in(
 
 
 @given(scopes())
-def test_a_fact_is_tied_to_a_log_entry_of_its_turn_and_nothing_else_is(rows: list[Shape]) -> None:
+def test_a_fact_is_tied_to_a_log_entry_of_its_turn_and_nothing_else_is(rows: list[MemoryShape]) -> None:
     anchors = Structure(rows).anchor.tolist()
     for place, (row, anchor) in enumerate(zip(rows, anchors, strict=True)):
         if row.tier is Tier.LOG:
@@ -68,7 +70,7 @@ def test_a_fact_is_tied_to_a_log_entry_of_its_turn_and_nothing_else_is(rows: lis
             assert anchor == NOWHERE
 
 
-def found(structure: Structure, limits: Limits) -> list[int]:
+def found(structure: Structure, limits: SearchLimits) -> list[int]:
     places = np.arange(structure.size)
     numbers: list[int] = structure.numbers[structure.admits(places, limits)].tolist()
     return numbers
@@ -91,21 +93,21 @@ MIXED = [
 @pytest.mark.parametrize(
     ("limits", "numbers"),
     [
-        (Limits(agent_id="a"), [1, 2, 3, 4, 5, 6, 7, 8, 9]),
-        (Limits(tiers=(Tier.LOG,)), [1, 2, 3, 4]),
-        (Limits(tiers=(Tier.FACT, Tier.ENTITY)), [5, 6, 7]),
-        (Limits(tiers=(Tier.FACT,), now_ms=50_000), [6]),
-        (Limits(tiers=(Tier.FACT,), now_ms=90_000), []),
-        (Limits(tiers=(Tier.LOG,), since_ms=2_000, until_ms=4_000), [2, 3]),
-        (Limits(tiers=(Tier.LOG,), agent_id="a", shown=(2, 7)), [1, 2, 4]),
-        (Limits(tiers=(Tier.LOG, Tier.FACT), agent_id="b", shown=(2, 0)), [1, 2, 3, 5, 6]),
-        (Limits(tiers=(Tier.LOG,), agent_id="nobody", shown=(2, 0)), [1, 2, 3, 4]),
-        (Limits(tiers=(Tier.LOG,), under="/u/agent/b"), [4]),
-        (Limits(tiers=(Tier.LOG,), under="/u/agent"), [1, 2, 3, 4]),
-        (Limits(tiers=(Tier.LOG,), under="/u/age"), []),
+        (SearchLimits(agent_id="a"), [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (SearchLimits(tiers=(Tier.LOG,)), [1, 2, 3, 4]),
+        (SearchLimits(tiers=(Tier.FACT, Tier.ENTITY)), [5, 6, 7]),
+        (SearchLimits(tiers=(Tier.FACT,), now_ms=50_000), [6]),
+        (SearchLimits(tiers=(Tier.FACT,), now_ms=90_000), []),
+        (SearchLimits(tiers=(Tier.LOG,), since_ms=2_000, until_ms=4_000), [2, 3]),
+        (SearchLimits(tiers=(Tier.LOG,), agent_id="a", shown=(2, 7)), [1, 2, 4]),
+        (SearchLimits(tiers=(Tier.LOG, Tier.FACT), agent_id="b", shown=(2, 0)), [1, 2, 3, 5, 6]),
+        (SearchLimits(tiers=(Tier.LOG,), agent_id="nobody", shown=(2, 0)), [1, 2, 3, 4]),
+        (SearchLimits(tiers=(Tier.LOG,), under="/u/agent/b"), [4]),
+        (SearchLimits(tiers=(Tier.LOG,), under="/u/agent"), [1, 2, 3, 4]),
+        (SearchLimits(tiers=(Tier.LOG,), under="/u/age"), []),
     ],
 )
-def test_limits_leave_out_what_may_not_be_found(limits: Limits, numbers: list[int]) -> None:
+def test_limits_leave_out_what_may_not_be_found(limits: SearchLimits, numbers: list[int]) -> None:
     assert found(Structure(MIXED), limits) == numbers
 
 
@@ -114,8 +116,8 @@ def test_what_is_removed_is_not_found_and_what_ends_is_found_until_then() -> Non
     structure.look({1: "Where?", 5: "Ann has 3 cats"})
     structure.renew([1, 4, 5, 77], [shape(5, Tier.FACT, until_ms=20_000)])
     assert structure.living == len(MIXED) - 2
-    assert found(structure, Limits(agent_id="b")) == [2, 3, 5, 6, 7, 8, 10]
-    assert found(structure, Limits(tiers=(Tier.FACT,), now_ms=20_000)) == [6]
+    assert found(structure, SearchLimits(agent_id="b")) == [2, 3, 5, 6, 7, 8, 10]
+    assert found(structure, SearchLimits(tiers=(Tier.FACT,), now_ms=20_000)) == [6]
     assert structure.traits[4] == 0, "its text may be another one"
     assert structure.places(np.array([1, 2, 4, 5])).tolist() == [1, 4]
     structure.renew([5], [])
@@ -154,4 +156,4 @@ def test_an_empty_structure_has_nothing() -> None:
     structure = Structure()
     assert structure.living == structure.size == structure.sessions == 0
     assert structure.places(np.array([1, 2])).tolist() == []
-    assert found(structure, Limits()) == []
+    assert found(structure, SearchLimits()) == []

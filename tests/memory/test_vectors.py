@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daycare.features.memory.embed.arrays import Floats, NDArray, np, products, widened
-from daycare.features.memory.embed.signs import PANEL_ROWS, Query, Signs, distances, nearest, shortlist
-from daycare.features.memory.embed.vectors import SAMPLE_ROWS, Found, VectorBlock, packed
+from daycare.features.memory.embed.sign_bits import PANEL_ROWS, BitsQuery, SignBits, distances, nearest, shortlist
+from daycare.features.memory.embed.vectors import SAMPLE_ROWS, FoundRows, VectorBlock, packed
 from daycare.store.records_memories import VectorPage
 
 EXACT, BITS = 1 << 30, 0  # bytes that a matrix may have
@@ -57,7 +57,7 @@ class Rows:
         rows = np.array([self.rows[number] for number in there], np.float32).reshape(-1, self.block.dimensions)
         return page_of(there, rows)
 
-    def search(self, query: Floats, count: int) -> Found:
+    def search(self, query: Floats, count: int) -> FoundRows:
         return self.block.search(query, count, self.fetch)
 
 
@@ -264,10 +264,10 @@ def test_the_sample_has_old_and_new_rows_alike() -> None:
     assert np.quantile(drawn, [0.25, 0.5, 0.75]) == pytest.approx([12_500, 25_000, 37_500], abs=2_500)
 
 
-def counted(count: int, dimensions: int) -> Iterator[tuple[Signs, Query, NDArray[np.uint16]]]:
+def counted(count: int, dimensions: int) -> Iterator[tuple[SignBits, BitsQuery, NDArray[np.uint16]]]:
     """Yield rows as bits, a query, and the distance of each row from it, counted bit by bit."""
     rows = made(count, dimensions, 1)
-    signs = Signs(rows.mean(axis=0))
+    signs = SignBits(rows.mean(axis=0))
     signs.extend(rows.astype(np.float16))
     centre = rows.mean(axis=0).astype(np.float16).astype(np.float32)
     for query in made(5, dimensions, 2):

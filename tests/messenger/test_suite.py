@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from daycare.base.blame import causes
+from daycare.base.error_boundary import causes
 from daycare.base.errors import UnavailableError
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.messenger_suite import (
     CLAIMS,
     Claim,
@@ -44,7 +44,7 @@ class Telegram:
         self._folder = folder
 
     @asynccontextmanager
-    async def daemon(self) -> AsyncGenerator[House, None]:
+    async def daemon(self) -> AsyncGenerator[TestDaemon, None]:
         async with telegram_daemon(self._folder, self._server, self.model) as house:
             await until(lambda: self._server.called("getUpdates"))
             yield house
@@ -71,7 +71,7 @@ class Telegram:
             "lost": faults.lost(),
             "busy": faults.flood(1),
             "gone": faults.refused(403, "Forbidden: bot was blocked by the user"),
-            "stalled": faults.Fault(stall="after"),
+            "stalled": faults.TelegramFault(stall="after"),
         }[kind]
         self._server.fault("sendMessage", fault, chat=5)
 
@@ -91,7 +91,7 @@ class Cloud:
         self._house = house
         self._graph = house.graph
 
-    def daemon(self) -> AbstractAsyncContextManager[House]:
+    def daemon(self) -> AbstractAsyncContextManager[TestDaemon]:
         return self._house.daemon(confirm_s=0)
 
     def say(self, text: str, name: str = "Ann") -> object:
@@ -137,7 +137,7 @@ class Bridge:
         self._said: dict[object, tuple[str, str]] = {}
 
     @asynccontextmanager
-    async def daemon(self) -> AsyncGenerator[House, None]:
+    async def daemon(self) -> AsyncGenerator[TestDaemon, None]:
         command = [*FAKE, "--platform", str(self._there.path)]
         async with bridged(self._folder, self.model, command) as house:
             await until(lambda: bridge_is_up(house), 20)

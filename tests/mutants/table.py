@@ -408,7 +408,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "rights-when-shown",
         "permissions are looked at when tools are offered, and not when one is used",
-        "daycare.actors.permits:Permits.tool",
+        "daycare.actors.permission_checks:PermissionChecks.tool",
         (Body('return ""'),),
         test("actors/test_household.py::test_a_refusal_names_the_rule_to_the_model"),
     ),
@@ -492,7 +492,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "torn-backup",
         "a backup is not read back before it gets its name",
-        "daycare.features.backups.archive:Archive.verify",
+        "daycare.features.backups.archive:BackupArchive.verify",
         (Body("return self.manifest"),),
         test("backup/test_making.py::test_what_does_not_read_back_never_gets_its_name"),
     ),

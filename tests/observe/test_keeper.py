@@ -14,7 +14,7 @@ from daycare.daemon import Daemon
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import STEADY_S, Keeper
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 
 Run = Callable[[], Awaitable[object]]
 
@@ -96,7 +96,7 @@ async def test_a_crash_in_a_nursery_of_a_part_is_kept_too_and_a_cancelled_part_e
 async def test_each_part_of_a_daemon_may_crash_and_the_daemon_answers(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         names = list(house.daemon.background())
     assert len(names) > 12
     parts = Daemon.background
@@ -114,7 +114,7 @@ async def test_each_part_of_a_daemon_may_crash_and_the_daemon_answers(
 
         with monkeypatch.context() as patch:
             patch.setattr(Daemon, "background", broken)
-            async with open_house(home) as broken_house:
+            async with open_daemon(home) as broken_house:
                 assert await broken_house.talk("hello") == "echo: hello", name
                 await trio.sleep(100)
                 assert len(crashes) >= 4, "it is started again and again"
@@ -131,7 +131,7 @@ async def test_each_part_of_a_daemon_may_crash_and_the_daemon_answers(
 async def test_a_defect_in_what_hears_of_commits_does_not_end_the_store(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
 
         def broken(commit: object) -> None:
             raise KeyError("nobody expected this")

@@ -13,7 +13,7 @@ from daycare.base.secrecy import forget_hidden, hide
 from daycare.config import check
 from daycare.observe.metrics import OTHER, SERIES_MAX, Counter, Gauge, Histogram, exposition
 from daycare.observe.scraping import serve
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted, call, say
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -34,7 +34,7 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 
 async def test_what_happened_is_counted(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     model = Scripted()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.enqueue(call(("now", {})), say("It is late, darling."))
         await house.talk("what time is it, my dear?")
         model.enqueue(UnavailableError("PROVIDER_FAILED", "no"), say("again"))
@@ -70,7 +70,7 @@ async def test_what_happened_is_counted(tmp_path: Path, autojump_clock: trio.tes
 
 
 async def test_a_queue_tells_how_old_its_oldest_message_is(tmp_path: Path) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         await house.say("one")
         await house.say("two")
         samples = parsed(await house.daemon.observation.metrics())

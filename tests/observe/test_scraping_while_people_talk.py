@@ -5,7 +5,7 @@ from pathlib import Path
 import trio
 
 from daycare.base.clock import SystemClock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted
 
 SCRAPES = 40
@@ -13,7 +13,7 @@ PEOPLE = 4
 
 
 async def test_scrapes_and_traces_while_four_people_talk_end_nobodys_daemon(tmp_path: Path) -> None:
-    opened = open_house(tmp_path, Scripted(), location="daycare.db", clock=SystemClock(), inline=False)
+    opened = open_daemon(tmp_path, Scripted(), location="daycare.db", clock=SystemClock(), inline=False)
     with trio.fail_after(60):
         async with opened as house:
             receipt = await house.say("hello")
@@ -34,7 +34,7 @@ async def test_scrapes_and_traces_while_four_people_talk_end_nobodys_daemon(tmp_
             assert house.daemon.keeper.problems() == {}
 
 
-async def look(house: House, trace: str) -> None:
+async def look(house: TestDaemon, trace: str) -> None:
     text = await house.daemon.observation.metrics()
     assert "daycare_inbox" in text
     assert await trio.to_thread.run_sync(house.store.ledger.trace, trace)

@@ -15,10 +15,10 @@ from daycare.config import Config, ModelsSection, PluginsSection, ProviderSectio
 from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.observe.otlp import Exporter
-from daycare.observe.spans import Joined, Span, Spans, joined, ours, trace_id
+from daycare.observe.spans import JoinedTrace, Span, Spans, joined, ours, trace_id
 from daycare.settings import TracingSection
 from daycare.testing.collector import FakeCollector
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
 from daycare_plugins.telegram.testing.server import FakeTelegram
@@ -31,7 +31,7 @@ THEIRS = "0af7651916cd43dd8448eb211c80319c"
 @asynccontextmanager
 async def daemon(
     tmp: Path, telegram: FakeTelegram, collector: FakeCollector, model: Scripted, *, work: bool = True
-) -> AsyncGenerator[House, None]:
+) -> AsyncGenerator[TestDaemon, None]:
     config = Config(
         models=ModelsSection(default="scripted/model"),
         providers={"scripted": ProviderSection(kind="scripted")},
@@ -39,7 +39,7 @@ async def daemon(
         tracing=TracingSection(endpoint=collector.endpoint),
     )
     place = str(tmp / "house.db")
-    async with open_house(tmp, model, location=place, config=config, work=False, clock=SystemClock()) as house:
+    async with open_daemon(tmp, model, location=place, config=config, work=False, clock=SystemClock()) as house:
         await house.store.secrets.put("telegram", OWNER, house.daemon.vault.seal(telegram.token))
         await house.store.people.link("telegram:5", OWNER)
         closed = trio.Event()
@@ -123,25 +123,25 @@ def test_our_trace_ids_are_the_last_half_of_w3c_ones() -> None:
 @pytest.mark.parametrize(
     ("header", "found"),
     [
-        (f"00-{THEIRS}-b7ad6b7169203331-01", Joined(THEIRS, "b7ad6b7169203331", True)),
-        (f"00-{THEIRS}-b7ad6b7169203331-00", Joined(THEIRS, "b7ad6b7169203331", False)),
+        (f"00-{THEIRS}-b7ad6b7169203331-01", JoinedTrace(THEIRS, "b7ad6b7169203331", True)),
+        (f"00-{THEIRS}-b7ad6b7169203331-00", JoinedTrace(THEIRS, "b7ad6b7169203331", False)),
         (f"00-{'0' * 32}-b7ad6b7169203331-01", None),
         (f"00-{THEIRS.upper()}-b7ad6b7169203331-01", None),
         ("", None),
         ("nonsense", None),
     ],
 )
-def test_a_traceparent_is_read_as_the_standard_says(header: str, found: Joined | None) -> None:
+def test_a_traceparent_is_read_as_the_standard_says(header: str, found: JoinedTrace | None) -> None:
     assert joined(header) == found
 
 
 def test_a_message_from_outside_hangs_on_the_span_that_sent_it() -> None:
     bus, spans = Bus(), list[Span]()
     made = Spans(bus, spans.append, 0.0)
-    made.join(Joined(THEIRS, "b7ad6b7169203331", True))
+    made.join(JoinedTrace(THEIRS, "b7ad6b7169203331", True))
     bus.publish(MessageAccepted(at_ms=5, trace=THEIRS, seq=1, sender="direct:ann"))
     assert [(span.trace, span.parent) for span in spans] == [(THEIRS, "b7ad6b7169203331")]
-    made.join(Joined(THEIRS, "b7ad6b7169203331", False))
+    made.join(JoinedTrace(THEIRS, "b7ad6b7169203331", False))
     bus.publish(MessageAccepted(at_ms=5, trace=THEIRS, seq=2, sender="direct:ann"))
     assert len(spans) == 1
 

@@ -35,7 +35,7 @@ LANGUAGE: Final = "daycare/features/memory/language/"
 BOUNDED: Final[tuple[tuple[str, Bound, str], ...]] = (
     ("plugins/offline/plugin.py: _WHOLE_LINE", _squeezed(LINE_MAX_CHARS), "longer lines are not matched"),
     ("plugins/offline/plugin.py: _SENTENCE", _squeezed(LINE_MAX_CHARS), "longer lines are not matched"),
-    ("plugins/offline/recall.py: ", _squeezed(LINE_MAX_CHARS), "they read lines of `_answer_line`"),
+    ("plugins/offline/facts.py: ", _squeezed(LINE_MAX_CHARS), "they read lines of `_answer_line`"),
     (
         LANGUAGE + "english/claims.py: ",
         _squeezed(claims_english.CLAUSE_MAX_CHARS),
@@ -76,7 +76,7 @@ MADE_LATE: Final = {
     "plugins/telegram/failures.py: pattern": "words of _REFUSALS, without a repeat",
 }
 # Tags that the texts cannot have: daycare.base.fence breaks them up.
-FENCED: Final = ("plugins/offline/remembered.py: '<(memory-md|memory tier=",)
+FENCED: Final = ("plugins/offline/recalled_lines.py: '<(memory-md|memory tier=",)
 
 
 @cache

@@ -15,10 +15,10 @@ from daycare.base.messages import Origin
 from daycare.connectors.host import Host
 from daycare.plugin import Inbound, Outgoing, Unreadable
 from daycare_plugins.bridge.connector import BridgeConnector
-from daycare_plugins.bridge.intake import Intake as BridgeIntake
+from daycare_plugins.bridge.intake import BridgeIntake
 from daycare_plugins.bridge.session import Session
 from daycare_plugins.telegram import reading
-from daycare_plugins.telegram.client import Client
+from daycare_plugins.telegram.client import TelegramClient
 from daycare_plugins.telegram.connector import TelegramConnector
 from daycare_plugins.telegram.polling import Polling
 from tests.telegram.campaign.stage import FIRST_PERSON
@@ -161,12 +161,12 @@ def updates_are_confirmed_before_their_commit() -> None:
 
 def updates_are_never_confirmed() -> None:
     """Ask with no offset."""
-    poll = Client.poll
+    poll = TelegramClient.poll
 
-    async def without(self: Client, offset: int | None, *rest: Any) -> Any:
+    async def without(self: TelegramClient, offset: int | None, *rest: Any) -> Any:
         return await poll(self, None, *rest)
 
-    Client.poll = without  # type: ignore[method-assign, assignment]
+    TelegramClient.poll = without  # type: ignore[method-assign, assignment]
 
 
 def bridges_are_acknowledged_before_the_commit() -> None:

@@ -14,8 +14,8 @@ from daycare.base.messages import Envelope, Message, Origin, Text
 from daycare.observe.bus import Bus
 from daycare.plugin import Health, Inbound, Outcome, Plugin, StructTool, ToolContext, Unreadable
 from daycare.plugins.admission import Admitted
-from daycare.plugins.context import Context, Surroundings
-from daycare.plugins.discovery import Found
+from daycare.plugins.context import HostContext, Surroundings
+from daycare.plugins.discovery import DiscoveredPlugin
 from daycare.store.records import Agent, AgentConfig, Receipt, Turn
 
 
@@ -70,12 +70,12 @@ def surroundings(folder: Path, secrets: dict[str, str] | None = None, host: List
     return Surroundings(folder, SystemClock(), token, bytes.decode, accept, host)
 
 
-def found(plugin: Plugin) -> Found:
-    return Found(name=plugin.name, reference=f"{plugin.name}:plugin", source="installed", plugin=plugin)
+def found(plugin: Plugin) -> DiscoveredPlugin:
+    return DiscoveredPlugin(name=plugin.name, reference=f"{plugin.name}:plugin", source="installed", plugin=plugin)
 
 
 def admitted(plugin: Plugin, folder: Path) -> Admitted:
-    return Admitted(found(plugin), plugin, Context(plugin.name, None, surroundings(folder)), {})
+    return Admitted(found(plugin), plugin, HostContext(plugin.name, None, surroundings(folder)), {})
 
 
 def events(bus: Bus) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from daycare.base.errors import BrokenError, ConflictError, InvalidError
 from daycare.base.limits import COMMAND_DEADLINE_S, REPLY_MAX_CHARS
 from daycare.plugin import ChatCommand, Plugin, PluginContext
 from daycare.plugins.contract import flaws
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted
 from tests.plugins.helpers import stubborn
 
@@ -58,7 +58,7 @@ WEATHER = Plugin(name="weather", commands={word: ChatCommand(f"what is {word}", 
 
 
 async def test_a_plugins_command_is_listed_behind_ours_and_answers(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[WEATHER]) as house:
+    async with open_daemon(tmp_path, plugins=[WEATHER]) as house:
         words = [word for word, _ in house.daemon.commands.listed()]
         assert words[-len(RUNS) :] == sorted(RUNS)
         assert "/fine - what is fine" in await house.talk("/help")
@@ -79,7 +79,7 @@ async def test_a_plugins_command_is_listed_behind_ours_and_answers(tmp_path: Pat
 async def test_a_failure_is_the_plugins_and_is_told(
     word: str, why: str, tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, plugins=[WEATHER]) as house:
+    async with open_daemon(tmp_path, plugins=[WEATHER]) as house:
         assert await house.talk(f"/{word}") == f"/{word} of the plugin weather: {why}"
         (failed,) = house.events("plugin.failed")
         assert (failed["plugin"], failed["part"], failed["code"]) == ("weather", f"/{word}", "PLUGIN_FAILED")
@@ -87,7 +87,7 @@ async def test_a_failure_is_the_plugins_and_is_told(
 
 
 async def test_a_command_that_hangs_holds_nobody_up_past_its_deadline(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[WEATHER]) as house:
+    async with open_daemon(tmp_path, plugins=[WEATHER]) as house:
         assert "no answer within 30 s" in await house.talk("/hangs")
         assert trio.current_time() == pytest.approx(COMMAND_DEADLINE_S, abs=1)
         assert await house.talk("hello") == "echo: hello"
@@ -96,13 +96,13 @@ async def test_a_command_that_hangs_holds_nobody_up_past_its_deadline(tmp_path: 
 
 
 async def test_an_error_on_purpose_is_the_answer_and_no_failure(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[WEATHER]) as house:
+    async with open_daemon(tmp_path, plugins=[WEATHER]) as house:
         assert await house.talk("/refuses Atlantis") == "there is no city Atlantis. Hint: try Berlin"
         assert house.events("plugin.failed") == []
 
 
 async def test_an_answer_is_bounded_and_never_nothing(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[WEATHER]) as house:
+    async with open_daemon(tmp_path, plugins=[WEATHER]) as house:
         assert await house.talk("/silent") == "Done."
         assert len(await house.talk("/endless")) == REPLY_MAX_CHARS
 
@@ -113,12 +113,12 @@ async def test_a_plugin_that_does_not_run_says_so(tmp_path: Path, autojump_clock
 
     from msgspec.structs import replace
 
-    async with open_house(tmp_path, plugins=[replace(WEATHER, start=start)]) as house:
+    async with open_daemon(tmp_path, plugins=[replace(WEATHER, start=start)]) as house:
         assert await house.talk("/fine") == "/fine is the plugin weather's, which does not run now"
 
 
 async def test_a_turn_goes_on_while_another_agent_waits_for_a_command(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, Scripted(), plugins=[WEATHER]) as house:
+    async with open_daemon(tmp_path, Scripted(), plugins=[WEATHER]) as house:
         await house.agent("/ann/agent/xavier")
         hanging = await house.say("/hangs", path="/ann/agent/xavier")
         assert await house.talk("hello") == "echo: hello"
@@ -129,7 +129,7 @@ async def test_a_turn_goes_on_while_another_agent_waits_for_a_command(tmp_path: 
 async def test_a_word_belongs_to_whoever_comes_first(tmp_path: Path, autojump_clock: object) -> None:
     other = Plugin(name="other", commands={"fine": ChatCommand("mine", _crashes)})
     with pytest.raises(BaseException) as caught:  # a program's own plugins refuse to start
-        async with open_house(tmp_path, plugins=[WEATHER, other]):
+        async with open_daemon(tmp_path, plugins=[WEATHER, other]):
             pass
     found = caught.value
     while isinstance(found, BaseExceptionGroup):
@@ -175,7 +175,7 @@ def test_longest_and_shortest_words_are_fine() -> None:
 
 async def test_a_wrong_command_keeps_a_programs_own_plugin_out(tmp_path: Path, autojump_clock: object) -> None:
     with pytest.raises(BaseException) as caught:
-        async with open_house(tmp_path, plugins=[Plugin(name="bold", commands={"stop": ChatCommand("h", _fine)})]):
+        async with open_daemon(tmp_path, plugins=[Plugin(name="bold", commands={"stop": ChatCommand("h", _fine)})]):
             pass
     found = caught.value
     while isinstance(found, BaseExceptionGroup):

@@ -11,12 +11,12 @@ from daycare.connectors.host import Host
 from daycare.features import open_store
 from daycare.observe.bus import Bus
 from daycare.plugin import BaseConnector, Health, Inbound, Unreadable
-from daycare.plugins.context import Context
+from daycare.plugins.context import HostContext
 from tests.plugins.helpers import Listener, events, surroundings
 
 
-def context(folder: Path, host: Listener | None) -> Context:
-    made = Context("birds", None, surroundings(folder, host=host))
+def context(folder: Path, host: Listener | None) -> HostContext:
+    made = HostContext("birds", None, surroundings(folder, host=host))
     made.connectors = ("pigeon", "owl")
     return made
 
@@ -25,10 +25,10 @@ def inbound(connector: str = "pigeon", sender: str = "pigeon:1", **more: str) ->
     return Inbound(connector=connector, sender=sender, key="k", text="t", **more)  # type: ignore[arg-type]
 
 
-Call = Callable[[Context], Awaitable[object]]
+Call = Callable[[HostContext], Awaitable[object]]
 
 
-async def _report(it: Context) -> None:
+async def _report(it: HostContext) -> None:
     it.report("telegram", Health(state="up"))
 
 

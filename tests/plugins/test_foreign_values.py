@@ -17,7 +17,7 @@ from daycare.base.wellformed import well_formed
 from daycare.plugin import ChatCommand, InferRequest, Plugin, TextDelta
 from daycare.plugins.contract import flaws
 from daycare.store.records import AgentConfig
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from tests.chance import sliced
 from tests.plugins.wild import CONFIG, HALF, NAME, RAISED, VALUES, Wild, a_day
 
@@ -51,15 +51,15 @@ RAISES = [(place, what) for place in RAISING for what in RAISED]
 
 
 @asynccontextmanager
-async def _house(tmp_path: Path, wild: Wild) -> AsyncIterator[House]:
-    async with open_house(tmp_path, config=CONFIG, plugins=[wild.plugin()]) as house:
+async def _house(tmp_path: Path, wild: Wild) -> AsyncIterator[TestDaemon]:
+    async with open_daemon(tmp_path, config=CONFIG, plugins=[wild.plugin()]) as house:
         await house.store.people.link(f"{NAME}:ann", "ann")
         await house.agent("/ann/app/it", AgentConfig(behaviour=f"{NAME}/acts"))
         await trio.sleep(1)
         yield house
 
 
-async def _still_well(house: House, wild: Wild, what: str) -> None:
+async def _still_well(house: TestDaemon, wild: Wild, what: str) -> None:
     """The daemon lives, can say what it knows, and answers: once the plugin behaves, over its connector, too."""
     daemon = house.daemon
     msgspec.json.encode([await daemon.status(), await daemon.extensions.report(), house.events()])

@@ -15,7 +15,7 @@ from daycare.base.limits import HOOK_BEFORE_MAX_CHARS, HOOK_BEFORE_S, HOOK_PAUSE
 from daycare.base.messages import Origin
 from daycare.observe.bus import Bus
 from daycare.plugin import BeforeTurn, HookSet, MessageSeen, PluginContext, SessionEnded, TurnEnded
-from daycare.plugins.context import Context
+from daycare.plugins.context import HostContext
 from daycare.store.records import InboxRow, Receipt
 from daycare.testing.clock import VirtualClock, patient_clock
 from tests.plugins.helpers import agent, envelope, events, said, stubborn, surroundings, turn
@@ -24,7 +24,7 @@ from tests.plugins.helpers import agent, envelope, events, said, stubborn, surro
 @asynccontextmanager
 async def hooks(folder: Path, **plugins: HookSet) -> AsyncIterator[tuple[Hooks, Bus]]:
     bus = Bus()
-    hooked = [Hooked(name, each, Context(name, None, surroundings(folder))) for name, each in plugins.items()]
+    hooked = [Hooked(name, each, HostContext(name, None, surroundings(folder))) for name, each in plugins.items()]
     made = Hooks(hooked, bus, VirtualClock())
     async with trio.open_nursery() as nursery:
         await nursery.start(made.run)
@@ -256,7 +256,7 @@ async def test_stop_is_bounded_although_a_hook_hangs(tmp_path: Path) -> None:
 
 
 async def test_before_it_runs_and_without_hooks_nothing_happens(tmp_path: Path) -> None:
-    idle = Hooks([Hooked("a", saying("x"), Context("a", None, surroundings(tmp_path)))], Bus(), VirtualClock())
+    idle = Hooks([Hooked("a", saying("x"), HostContext("a", None, surroundings(tmp_path)))], Bus(), VirtualClock())
     assert await idle.before(agent(), turn(), []) == ()
     idle.answered(agent(), turn(), [], [], "")
     assert idle.standing()["a"]["waiting"] == 0

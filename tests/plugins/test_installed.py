@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import trio
 
-from daycare.testing.openai_server import Call, FakeOpenAI
+from daycare.testing.openai_server import FakeOpenAI, ScriptedCall
 from tests import program
 from tests.plugins.packages import LODGER, ROWDY, install
 
@@ -94,7 +94,7 @@ city = 5
 async def test_installed_package_is_found_configured_run_and_used_in_a_turn(home: Path, site: Path) -> None:
     async with installation(home, site, LODGING) as house:
         await house.daycare("keys", "add", "lodger", "--stdin", stdin="12345678")
-        house.server.enqueue(tool_calls=(Call("lodger_order", {"cups": 2}),))
+        house.server.enqueue(tool_calls=(ScriptedCall("lodger_order", {"cups": 2}),))
         house.server.enqueue(text="Here you are.")
         assert await house.talk("tea for two") == "Here you are."
         assert house.server.history[-1].body["messages"][-1]["content"] == "2 cups of tea, key 8"
@@ -125,10 +125,10 @@ async def test_broken_packages_are_left_out_told_of_and_harm_nobody(home: Path, 
         assert [name for name, words in expected.items() if words not in left_out[name]] == [], left_out
         assert told["rowdy-start"]["state"] == "failed" and "no luck" in told["rowdy-start"]["problem"]
         assert await house.talk("are you there?")  # the server's own default answer
-        house.server.enqueue(tool_calls=(Call("rowdy_tool", {}),))
+        house.server.enqueue(tool_calls=(ScriptedCall("rowdy_tool", {}),))
         house.server.enqueue(text="That did not work.")
         assert await house.talk("use the bad tool") == "That did not work."
-        house.server.enqueue(tool_calls=(Call("lodger_order", {"cups": 1}),))
+        house.server.enqueue(tool_calls=(ScriptedCall("lodger_order", {"cups": 1}),))
         house.server.enqueue(text="Cheers.")
         assert await house.talk("one more") == "Cheers."
         doctor = await run(house.env, "doctor")

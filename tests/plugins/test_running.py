@@ -12,7 +12,7 @@ from daycare.base.errors import BusyError, ConflictError, ForbiddenError
 from daycare.base.limits import PLUGIN_STOP_S, PLUGIN_TASKS_MAX
 from daycare.observe.bus import Bus
 from daycare.plugin import Inbound, Plugin, PluginContext
-from daycare.plugins.context import Context
+from daycare.plugins.context import HostContext
 from daycare.plugins.running import Running
 from daycare.testing.clock import VirtualClock
 from tests.plugins.helpers import admitted, events, stubborn, surroundings
@@ -217,7 +217,7 @@ async def test_plugin_that_crashes_while_it_is_cancelled_disturbs_nobody(
 
 
 def test_secrets_of_others_are_refused(tmp_path: Path) -> None:
-    context = Context("open", None, surroundings(tmp_path, {"open": "a", "open.more": "b", "openai": "c"}))
+    context = HostContext("open", None, surroundings(tmp_path, {"open": "a", "open.more": "b", "openai": "c"}))
     assert (context.secret("open"), context.secret("open.more"), context.secret("open.none")) == ("a", "b", None)
     for foreign in ("openai", "telegram", "", "open-ai"):
         with pytest.raises(ForbiddenError):
@@ -225,21 +225,21 @@ def test_secrets_of_others_are_refused(tmp_path: Path) -> None:
 
 
 async def test_secret_is_read_in_the_daemons_own_thread_only(tmp_path: Path) -> None:
-    context = Context("mine", None, surroundings(tmp_path, {"mine": "a"}))
+    context = HostContext("mine", None, surroundings(tmp_path, {"mine": "a"}))
     with pytest.raises(ConflictError, match="thread"):
         await trio.to_thread.run_sync(context.secret, "mine")
     assert await trio.to_thread.run_sync(trio.from_thread.run_sync, context.secret, "mine") == "a"
 
 
 def test_folder_is_made_when_asked_for_and_private(tmp_path: Path) -> None:
-    context = Context("mine", None, surroundings(tmp_path / "plugins"))
+    context = HostContext("mine", None, surroundings(tmp_path / "plugins"))
     assert not (tmp_path / "plugins").exists()
     assert context.data == tmp_path / "plugins" / "mine"
     assert context.data.stat().st_mode & 0o777 == 0o700
 
 
 async def test_messages_are_accepted_over_own_connectors_only(tmp_path: Path) -> None:
-    context = Context("pigeon", None, surroundings(tmp_path))
+    context = HostContext("pigeon", None, surroundings(tmp_path))
     context.connectors = frozenset({"pigeon"})
     assert await context.accept(Inbound(connector="pigeon", sender="pigeon:7", key="1", text="coo")) == 7
     for connector, sender in (("direct", "direct:ann"), ("pigeon", "direct:ann")):
@@ -249,4 +249,4 @@ async def test_messages_are_accepted_over_own_connectors_only(tmp_path: Path) ->
 
 def test_tasks_need_a_running_plugin(tmp_path: Path) -> None:
     with pytest.raises(ConflictError, match="does not run"):
-        Context("mine", None, surroundings(tmp_path)).start_soon(trio.sleep_forever)
+        HostContext("mine", None, surroundings(tmp_path)).start_soon(trio.sleep_forever)

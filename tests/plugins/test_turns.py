@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from daycare.plugin import BeforeTurn, HookSet, Plugin, PluginContext
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from tests.plugins.helpers import stubborn
 
 
@@ -17,7 +17,7 @@ async def test_contribution_is_read_by_the_model_before_the_message_and_is_not_k
     async def before(context: PluginContext, event: BeforeTurn) -> list[str]:
         return ["It rains."]
 
-    async with open_house(tmp_path, plugins=[Plugin(name="weather", hooks=HookSet(message_before=before))]) as house:
+    async with open_daemon(tmp_path, plugins=[Plugin(name="weather", hooks=HookSet(message_before=before))]) as house:
         assert await house.talk("hello") == "echo: hello"
         assert await house.talk("again") == "echo: again"
         texts = [message.text for message in house.model.history[-1].messages]
@@ -34,7 +34,7 @@ async def test_turn_is_told_with_its_messages_and_each_message_twice(
         heard.append(event)
 
     ear = Plugin(name="ear", hooks=HookSet(message_after=hear, turn_end=hear, session_end=hear))
-    async with open_house(tmp_path, plugins=[ear]) as house:
+    async with open_daemon(tmp_path, plugins=[ear]) as house:
         await house.talk("hello")
         await trio.testing.wait_all_tasks_blocked()
     assert [getattr(event, "state", "turn") for event in heard] == ["accepted", "answered", "turn"]
@@ -60,7 +60,7 @@ async def test_plugins_that_raise_or_never_return_cost_no_answer(
         )
         for name, call in (("raises", raises), ("deaf", deaf))
     ]
-    async with open_house(tmp_path, plugins=bad) as house:
+    async with open_daemon(tmp_path, plugins=bad) as house:
         for n in range(10):
             began = trio.current_time()
             assert await house.talk(f"hello {n}") == f"echo: hello {n}"
@@ -78,7 +78,7 @@ async def test_end_of_a_session_is_told_with_its_number(tmp_path: Path, autojump
         turns.append(event)
 
     ear = Plugin(name="ear", hooks=HookSet(session_end=hear, turn_end=count))
-    async with open_house(tmp_path, plugins=[ear]) as house:
+    async with open_daemon(tmp_path, plugins=[ear]) as house:
         for text in ("one", "/reset", "two", "/reset"):
             await house.talk(text)
         await trio.testing.wait_all_tasks_blocked()

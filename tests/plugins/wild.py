@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from daycare.base.connector import Pairing
 from daycare.base.errors import DaycareError
+from daycare.base.memory_settings import MemorySection
 from daycare.base.messages import Message, Text, Thinking, ToolCall, Usage
-from daycare.base.recollection import MemorySection
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import (
     BaseConnector,
@@ -43,7 +43,7 @@ from daycare.plugin import (
     Waiting,
     vectors,
 )
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 
 NAME: Final = "wild"
 BEHAVES: Final = object()
@@ -380,7 +380,7 @@ CONFIG: Final = Config(
 )
 
 
-async def a_day(house: House, wild: Wild) -> None:
+async def a_day(house: TestDaemon, wild: Wild) -> None:
     """Use everything once."""
     daemon = house.daemon
     await wild.hand_in()

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from daycare.api.app import build
 from daycare.api.operations import parts
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 
 PAGE: Final = Path(__file__).parents[2] / "doc" / "extend" / "api-reference.md"
 TAKEN: Final = re.compile(r"\b(body|query)\(request, (\w+)\)")
@@ -32,7 +32,7 @@ def routes() -> dict[str, Route]:
 
     async def listed() -> list[Route]:
         with tempfile.TemporaryDirectory() as folder:
-            async with open_house(Path(folder)) as house:
+            async with open_daemon(Path(folder)) as house:
                 return [each for each in build(house.daemon.services).routes if isinstance(each, Route)]
 
     named = {

@@ -71,7 +71,7 @@ class Reader:
         self._kinds: dict[str, type[DaycareError] | None] = {kind.__name__: kind for kind in public()}
         for file, tree in self._trees.items():
             self._file = file
-            for node in ast.walk(tree) if "Error" in texts[file] or "blamed(" in texts[file] else ():
+            for node in ast.walk(tree) if "Error" in texts[file] or "error_boundary(" in texts[file] else ():
                 if isinstance(node, ast.Call):
                     self._raised(node)
                 if isinstance(node, ast.Call | ast.Tuple):
@@ -89,7 +89,7 @@ class Reader:
 
     def _raised(self, call: ast.Call) -> None:
         kind = self.kind_of(_name(call.func))
-        if _name(call.func) == "blamed":  # the third is the class
+        if _name(call.func) == "error_boundary":  # the third is the class
             kind = self.kind_of(_name(call.args[2])) if len(call.args) > 2 else UnavailableError
         code = self._text(call.args[0]) if call.args else ""
         if kind is None or not RAISED.fullmatch(code) or len(call.args) < 2:

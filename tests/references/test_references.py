@@ -31,9 +31,9 @@ def test_errors_toml_names_no_class_that_the_source_says() -> None:
 
 
 def test_a_code_in_a_table_or_of_a_defect_is_read_with_its_class() -> None:
-    """Seen where its class is beside it, or the one that `blamed` raises; without, it would look like any defect."""
+    """Seen where its class is beside it, or that of `error_boundary`; without, it would look like any defect."""
     found = errors.Reader().found
     assert found["RATE_LIMITED"].kinds == {"UnavailableError"}  # a Refusal
     assert found["REPLY_GONE"].kinds == {"InvalidError"}  # a line of a table
-    assert found["RELOAD_FAILED"].kinds == {"UnavailableError"}  # blamed, without a class
+    assert found["RELOAD_FAILED"].kinds == {"UnavailableError"}  # error_boundary, without a class
     assert found["INBOUND_WRONG"].kinds == {"InvalidError"}  # with one

@@ -9,7 +9,7 @@ from daycare.base.errors import DaycareError
 from daycare.config import load
 from daycare.ops.applying import Reloaded
 from daycare.plugin import Plugin
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 
 BASE = """
 [models]
@@ -30,10 +30,10 @@ async def open_home(
     plugins: Sequence[Plugin] = (),
     location: str = "memory:",
     clock: Clock | None = None,
-) -> AsyncIterator[House]:
+) -> AsyncIterator[TestDaemon]:
     """Open a house whose settings are those of its file."""
     write(tmp, more, base=base)
-    async with open_house(tmp, config=load(tmp), plugins=plugins, location=location, clock=clock) as house:
+    async with open_daemon(tmp, config=load(tmp), plugins=plugins, location=location, clock=clock) as house:
         yield house
 
 
@@ -44,7 +44,7 @@ def write(tmp: Path, more: str = "", *, base: str = BASE) -> None:
     new.replace(tmp / "config.toml")
 
 
-async def change(house: House, tmp: Path, more: str = "", *, base: str = BASE) -> Reloaded:
+async def change(house: TestDaemon, tmp: Path, more: str = "", *, base: str = BASE) -> Reloaded:
     """Write and have it read; it is not refused."""
     write(tmp, more, base=base)
     found = await house.daemon.reloading.read()
@@ -52,7 +52,7 @@ async def change(house: House, tmp: Path, more: str = "", *, base: str = BASE) -
     return found
 
 
-async def refused(house: House, tmp: Path, more: str = "", *, base: str = BASE) -> DaycareError:
+async def refused(house: TestDaemon, tmp: Path, more: str = "", *, base: str = BASE) -> DaycareError:
     """Write and have it read; it is refused, and nothing else is in force than before."""
     before = house.daemon.live.now
     write(tmp, more, base=base)

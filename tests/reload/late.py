@@ -3,7 +3,7 @@
 import msgspec
 
 from daycare.plugin import ChatCommand, Plugin, PluginContext
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.fake_connector import FakeConnector
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -17,5 +17,5 @@ async def _say(context: PluginContext, path: str, user: str, rest: str) -> str:
 
 
 plugin = Plugin(
-    name="late", config=Settings, connectors={"late": Pigeon}, commands={"late": ChatCommand("say it", _say)}
+    name="late", config=Settings, connectors={"late": FakeConnector}, commands={"late": ChatCommand("say it", _say)}
 )

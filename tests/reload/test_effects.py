@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from daycare.base.consent import ApprovalsSection, Consent, Rule
+from daycare.base.consent import ApprovalRule, ApprovalsSection, Consent
 from daycare.base.cron import CronSection
 from daycare.ops.effects import AFTER_RESTART, AT_ONCE, PLUGINS, Effect, changed, effect, leaves
 from daycare.settings import Config, PluginsSection, ProviderSection
@@ -14,7 +14,9 @@ WHOLE = Config(  # with something under each name that people choose themselves
     providers={"box": ProviderSection(), "other": ProviderSection()},
     cron={"morning": CronSection(cron="@daily", prompt="x")},
     plugins=PluginsSection(settings={"telegram": {"x": 1}}),
-    approvals=ApprovalsSection(rules={"notes": Rule(policy=Consent.AUTO), "more": Rule(policy=Consent.AUTO)}),
+    approvals=ApprovalsSection(
+        rules={"notes": ApprovalRule(policy=Consent.AUTO), "more": ApprovalRule(policy=Consent.AUTO)}
+    ),
 )
 KINDS = sorted({leaf.kind for leaf in leaves(WHOLE)})
 
@@ -37,7 +39,7 @@ def test_what_people_name_is_one_key_each() -> None:
 
 
 def test_the_order_of_approvals_is_a_change() -> None:
-    one, two = Rule(policy=Consent.AUTO), Rule(policy=Consent.ALWAYS)
+    one, two = ApprovalRule(policy=Consent.AUTO), ApprovalRule(policy=Consent.ALWAYS)
     before = Config(approvals=ApprovalsSection(rules={"a": one, "b": two}))
     after = Config(approvals=ApprovalsSection(rules={"b": two, "a": one}))
     assert [leaf.key for leaf in changed(before, after)] == ["approvals.NAME"]

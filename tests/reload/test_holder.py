@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
-from daycare.actors.permits import Permits
+from daycare.actors.permission_checks import PermissionChecks
 from daycare.base.permission import Decision, Rule
 from daycare.features import open_store
 from daycare.observe.bus import Bus
@@ -29,11 +29,11 @@ KEPT = {  # what counts after a restart, what a turn goes by, and a limiter that
 async def test_a_part_made_before_a_change_goes_by_it_without_being_told() -> None:
     live, clock, denied = Live(), VirtualClock(), Rule(action="tool:now", decision=Decision.DENY)
     async with open_store("memory:", clock) as store:
-        permits = Permits(Directory(store, ("direct",)), live, Bus(), clock)
+        permissions = PermissionChecks(Directory(store, ("direct",)), live, Bus(), clock)
         decided = []
         for rules in ((), (denied,), ()):
             live.take(Config(rules=rules))
-            decided.append((await permits.may("/ann/direct", "tool:now", "/ann/direct")).decision)
+            decided.append((await permissions.may("/ann/direct", "tool:now", "/ann/direct")).decision)
     assert decided == [Decision.ALLOW, Decision.DENY, Decision.ALLOW]
 
 

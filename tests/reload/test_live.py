@@ -9,12 +9,12 @@ import trio
 from daycare.base.errors import AwayError, ConflictError
 from daycare.base.limits import NOTIFY_LOOK_S, SWEEP_S, TURN_DEADLINE_S
 from daycare.base.messages import Origin
-from daycare.features.memory.search.queries import Query
+from daycare.features.memory.search.queries import MemoryQuery
 from daycare.observe import log
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
 from daycare.store.records_documents import Attribution
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.reload.homes import BASE, change, open_home, refused, write
 
@@ -149,7 +149,7 @@ async def test_a_kind_that_nobody_provides_is_refused_with_its_line(tmp_path: Pa
 # -- rights ------------------------------------------------------------------------------------------------------------
 
 
-def offered(house: House) -> set[str]:
+def offered(house: TestDaemon) -> set[str]:
     return {tool.name for tool in house.model.history[-1].tools}
 
 
@@ -264,7 +264,7 @@ async def test_fewer_turns_at_once_end_none_that_runs(tmp_path: Path, autojump_c
 
 async def test_memory_goes_by_the_new_settings_with_the_embedder_it_has(tmp_path: Path, autojump_clock: object) -> None:
     async with open_home(tmp_path) as house:
-        daemon, query = house.daemon, Query(scope="ann", text="the dog Rex", now_ms=0)
+        daemon, query = house.daemon, MemoryQuery(scope="ann", text="the dog Rex", now_ms=0)
 
         async def recalled(text: str) -> int:
             """Say something in a new conversation; return how often memories were recalled for it."""

@@ -20,7 +20,7 @@ from daycare.plugin import (
     PluginContext,
 )
 from daycare.store.records import Reply
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted
 from tests.plugins.helpers import tool
 from tests.reload.homes import BASE, change, open_home, refused
@@ -40,7 +40,7 @@ class Loft:
     def __init__(self, name: str = "loft", word: str = "coo", dove: str = "pigeon") -> None:
         self.name = name
         self._usual = Settings(word=word, doves=(dove,))
-        self.flown: list[Pigeon] = []
+        self.flown: list[FakeConnector] = []
         self.started: list[Settings] = []
         self.ended = 0
 
@@ -79,7 +79,7 @@ class Loft:
 
     def _dove(self, name: str) -> Any:
         def make() -> Connector:
-            self.flown.append(dove := Pigeon())
+            self.flown.append(dove := FakeConnector())
             dove.name = name
             return dove
 

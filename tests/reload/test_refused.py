@@ -13,7 +13,7 @@ from daycare.base.limits import CONFIG_BUSY_S, CONFIG_GONE_S, CONFIG_LOOK_S, CON
 from daycare.ops.applying import Reloaded
 from daycare.ops.watching import Watched
 from daycare.settings import Config
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from tests.reload.homes import BASE, open_home, refused, write
 
 SEEN_S = CONFIG_LOOK_S + CONFIG_STILL_S + 0.1
@@ -21,7 +21,7 @@ QUIET = '[notify]\nquiet = "22:00-07:00"\n'
 
 
 @asynccontextmanager
-async def watched(tmp: Path, more: str = "") -> AsyncIterator[House]:
+async def watched(tmp: Path, more: str = "") -> AsyncIterator[TestDaemon]:
     """A house whose file is watched, and was read once."""
     async with open_home(tmp, more) as house, trio.open_nursery() as nursery:
         nursery.start_soon(house.daemon.reloading.run)
@@ -30,7 +30,7 @@ async def watched(tmp: Path, more: str = "") -> AsyncIterator[House]:
         nursery.cancel_scope.cancel()
 
 
-def quiet(house: House) -> bool:
+def quiet(house: TestDaemon) -> bool:
     return house.daemon.live.now.notify.quiet != ""
 
 

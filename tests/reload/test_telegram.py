@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.testing.house import OWNER
+from daycare.testing.daemon import OWNER
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.reload.homes import change, open_home

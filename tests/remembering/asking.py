@@ -12,7 +12,7 @@ from daycare.base.messages import Origin, ToolResult
 from daycare.config import Config
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records_documents import Attribution
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted, call, echo, say
 from tests.actors.helpers import said_to
 
@@ -63,13 +63,13 @@ def model(search: Mind = looking({"query": "Clara"}, then=first_source)) -> Scri
     return Scripted(brain)
 
 
-async def remembered(house: House) -> None:
+async def remembered(house: TestDaemon) -> None:
     await trio.sleep(5)
     await house.daemon.memory.controls.process()
     await trio.sleep(60)
 
 
-async def ask(house: House, question: str, **where: str) -> str:
+async def ask(house: TestDaemon, question: str, **where: str) -> str:
     """Ask as a person in a chat; return the answer."""
     path = where.get("path") or f"/{where.get('user', 'ann')}/direct"
     before = await said_to(house, path)
@@ -80,7 +80,7 @@ async def ask(house: House, question: str, **where: str) -> str:
     return said[-1]
 
 
-async def asked_for(house: House) -> ToolResult:
+async def asked_for(house: TestDaemon) -> ToolResult:
     """Return the result of the newest question that the model put to memory, as the conversation keeps it."""
     agent = await house.agent("/ann/direct")
     history = await house.store.turns.history(agent.id, agent.session, 100)
@@ -88,7 +88,7 @@ async def asked_for(house: House) -> ToolResult:
     return [part for part in parts if isinstance(part, ToolResult) and part.name == "memory_ask"][-1]
 
 
-async def number_of(house: House, text: str, path: str = "/ann/direct") -> int:
+async def number_of(house: TestDaemon, text: str, path: str = "/ann/direct") -> int:
     agent = await house.daemon.directory.at(path)
     return next(each.no for each in await house.daemon.memory.controls.search(agent, text) if each.text == text)
 

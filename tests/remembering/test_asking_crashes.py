@@ -11,7 +11,7 @@ import trio
 
 from daycare.config import Config
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted
 from tests.actors.helpers import history, said_to
 from tests.chance import commits
@@ -30,12 +30,12 @@ def _parts(who: str) -> tuple[Scripted, Config | None]:
     return model(), Config() if who == "offline" else None
 
 
-async def _seed(house: House) -> None:
+async def _seed(house: TestDaemon) -> None:
     await house.talk(CLARA)
     await remembered(house)
 
 
-async def _answered(house: House, who: str) -> list[str]:
+async def _answered(house: TestDaemon, who: str) -> list[str]:
     """Ask, as a platform does that was not told that the question is taken; return what the person was answered."""
     await house.say(ASKED[who], key="asked")
     with trio.fail_after(900):
@@ -58,14 +58,14 @@ async def test_a_question_is_answered_once_whatever_commit_was_the_last(
         home = tmp_path / str(n)
         shutil.copytree(tmp_path / "seed", home)
 
-        async def first(house: House) -> None:
+        async def first(house: TestDaemon) -> None:
             await _answered(house, who)
 
         if not await live(home, scripted, Doom(n, late=late), first, config=config) or n >= COMMITS_MAX:
             break
         struck = n
 
-        async def second(house: House, n: int = n) -> None:
+        async def second(house: TestDaemon, n: int = n) -> None:
             answers = await _answered(house, who)
             assert len(answers) == 1, (n, answers)
             assert "Bern" in answers[0] and "\n\nSources:\n[" in answers[0], (n, answers)

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.causes import Question
+from daycare.base.causes import AgentQuestion
 from daycare.base.clues import SEARCHER
 from daycare.base.limits import HELPERS_MAX, SEARCHES_MAX
 from daycare.base.messages import Envelope, Origin
@@ -16,7 +16,7 @@ from daycare.features.memory.search.lookup import label
 from daycare.store.records import AgentConfig, User
 from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import say
 from daycare.tools.context import searching
 from tests.actors.helpers import history, said_to
@@ -28,7 +28,7 @@ from tests.remembering.asking import CLARA, OFFLINE, SEARCH, ask, looking, model
 async def test_a_person_is_answered_where_they_asked_and_the_conversation_goes_on(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, model()) as house:
+    async with open_daemon(tmp_path, model()) as house:
         await house.talk(CLARA)
         await remembered(house)
         no, asked = await number_of(house, CLARA), len(house.model.history)
@@ -45,7 +45,7 @@ async def test_a_person_is_answered_where_they_asked_and_the_conversation_goes_o
 
 async def test_a_question_to_memory_is_not_remembered_as_something_said(tmp_path: Path, autojump_clock: object) -> None:
     question = "where does my sister Clara live?"
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    async with open_daemon(tmp_path, config=OFFLINE) as house:
         await house.talk(CLARA)
         await remembered(house)
         first = await ask(house, question)
@@ -57,13 +57,13 @@ async def test_a_question_to_memory_is_not_remembered_as_something_said(tmp_path
 
 
 async def test_an_empty_question_is_answered_at_once(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, model()) as house:
+    async with open_daemon(tmp_path, model()) as house:
         assert (await house.talk("/memory ask")).startswith("Ask something")
         assert (await house.talk("/memory ask " + "x" * 2_001)).endswith("2001 characters, from 1 to 2000")
 
 
 async def test_two_people_who_ask_the_same_get_each_their_own(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    async with open_daemon(tmp_path, config=OFFLINE) as house:
         await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)), Origin.PERSON)
         await house.talk(CLARA)
         await house.talk("My sister Clara lives in Rome.", user="ben")
@@ -78,7 +78,7 @@ async def test_two_people_who_ask_the_same_get_each_their_own(tmp_path: Path, au
 
 
 async def test_whom_somebody_has_let_in_asks_their_own_memory(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    async with open_daemon(tmp_path, config=OFFLINE) as house:
         await house.talk(CLARA)
         await remembered(house)
         await house.agent("/ann/app/radio")
@@ -87,7 +87,7 @@ async def test_whom_somebody_has_let_in_asks_their_own_memory(tmp_path: Path, au
 
 
 async def test_stop_ends_a_search(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, model()) as house:
+    async with open_daemon(tmp_path, model()) as house:
         house.model.enqueue(600.0)
         await house.talk("/memory ask where is Clara?")
         await trio.sleep(5)
@@ -103,7 +103,7 @@ async def test_a_search_that_fails_or_takes_too_long_is_told_of(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("daycare.features.memory.search.searcher.SEARCH_DEADLINE_S", 10.0)
-    async with open_house(tmp_path, model()) as house:
+    async with open_daemon(tmp_path, model()) as house:
         house.model.enqueue(60.0)
         await house.talk("/memory ask where is Clara?")
         await trio.sleep(15)
@@ -130,7 +130,7 @@ async def test_what_was_looked_up_and_is_forgotten_is_in_no_exchange_and_no_byte
 ) -> None:
     secret = "My cat is called Zanzibarovna."
     search = looking({"query": "cat"}, then=lambda request: say(results(request)[0]))
-    async with open_house(tmp_path, model(search), location="daycare.db") as house:
+    async with open_daemon(tmp_path, model(search), location="daycare.db") as house:
         for text in ("I love green tea.", "My bicycle is red.", secret):
             await house.talk(text)
         await remembered(house)
@@ -154,7 +154,7 @@ async def test_what_was_looked_up_and_is_forgotten_is_in_no_exchange_and_no_byte
 
 
 async def test_fifty_searches_at_once_have_fifty_indexes_in_a_row(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         agent = await house.agent("/ann/direct")
         born: list[str] = []
 
@@ -167,7 +167,7 @@ async def test_fifty_searches_at_once_have_fifty_indexes_in_a_row(tmp_path: Path
                 key=f"q{number}",
                 text="?",
                 trace="t",
-                cause=Question(f"w{number}", agent.id, 1),
+                cause=AgentQuestion(f"w{number}", agent.id, 1),
             )
             child = await house.daemon.directory.help(agent, searching("?"), f"w{number}", question, Kind.SEARCH)
             born.append(child.path)
@@ -183,7 +183,7 @@ async def test_fifty_searches_at_once_have_fifty_indexes_in_a_row(tmp_path: Path
 
 
 async def test_fifty_questions_at_once_are_all_answered(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    async with open_daemon(tmp_path, config=OFFLINE) as house:
         await house.talk(CLARA)
         await remembered(house)
         before = len(await said_to(house))
@@ -200,7 +200,7 @@ async def test_fifty_questions_at_once_are_all_answered(tmp_path: Path, autojump
 async def test_searches_at_work_are_bounded_and_take_no_room_from_helpers(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         agent, help_ = await house.agent("/ann/direct"), house.daemon.directory.help
 
         def task(number: int, kind: Kind) -> Envelope:
@@ -223,7 +223,7 @@ async def test_without_a_model_the_answer_is_what_was_said_in_the_time_that_the_
     tmp_path: Path, autojump_clock: object
 ) -> None:
     calendar = VirtualClock(1_804_075_200_000)  # 2027-03-03
-    async with open_house(tmp_path, config=OFFLINE, clock=calendar) as house:
+    async with open_daemon(tmp_path, config=OFFLINE, clock=calendar) as house:
         await house.talk("The garden needs a new fence.")
         await remembered(house)
         calendar.shift(40 * 86_400)
@@ -241,7 +241,7 @@ async def test_without_a_model_the_answer_is_what_was_said_in_the_time_that_the_
 
 
 async def test_without_a_model_nothing_is_made_up(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    async with open_daemon(tmp_path, config=OFFLINE) as house:
         await house.talk(CLARA)
         await remembered(house)
         for question in ("what is the boiling point of helium?", "xyzzy", "?", "[1] [2]", "in March"):

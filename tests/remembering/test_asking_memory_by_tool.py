@@ -13,7 +13,7 @@ from daycare.base.limits import SEARCH_CALLS_MAX
 from daycare.base.messages import Envelope, Origin, Told
 from daycare.base.path import Kind
 from daycare.plugin import Completion, InferRequest
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import call, say
 from tests.remembering.asking import (
     CLARA,
@@ -32,7 +32,7 @@ from tests.remembering.asking import (
 
 
 async def test_a_search_agent_answers_a_call_with_its_sources(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, model()) as house:
+    async with open_daemon(tmp_path, model()) as house:
         await house.talk(CLARA)
         await remembered(house)
         no = await number_of(house, CLARA)
@@ -56,7 +56,7 @@ async def test_a_search_agent_answers_a_call_with_its_sources(tmp_path: Path, au
 async def test_while_it_searches_its_agent_answers_others_and_holds_no_task(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, model()) as house:
+    async with open_daemon(tmp_path, model()) as house:
         first = await house.say("recall Clara")
         house.model.enqueue(lambda request: house.model.default(request))  # the agent's own first step
         house.model.enqueue(30.0)  # the search thinks
@@ -77,7 +77,7 @@ async def test_a_search_looks_so_often_and_then_has_to_answer(tmp_path: Path, au
             return say(f"After {len(told)} looks: nothing.")
         return call(*(("memory_search", {"query": f"tea {n}"}) for n in range(5)))
 
-    async with open_house(tmp_path, model(greedy)) as house:
+    async with open_daemon(tmp_path, model(greedy)) as house:
         await house.talk("I love green tea.")
         await remembered(house)
         answer = await house.talk("recall everything")
@@ -87,7 +87,7 @@ async def test_a_search_looks_so_often_and_then_has_to_answer(tmp_path: Path, au
 
 
 async def test_only_agents_that_people_talk_with_may_ask(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, model()) as house:
+    async with open_daemon(tmp_path, model()) as house:
         specs = house.daemon.catalogue.specs
         agent = await house.agent("/ann/direct")
         names = {tool.name for tool in specs(agent)}
@@ -100,7 +100,7 @@ async def test_only_agents_that_people_talk_with_may_ask(tmp_path: Path, autojum
 
 
 async def test_what_a_search_says_becomes_no_memory_and_wakes_no_worker(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, model()) as house:
+    async with open_daemon(tmp_path, model()) as house:
         await house.talk(CLARA)
         await remembered(house)
         await house.talk("recall Clara")
@@ -119,7 +119,7 @@ async def test_what_a_search_says_becomes_no_memory_and_wakes_no_worker(tmp_path
 async def test_words_from_outside_that_a_search_reads_taint_who_asked(tmp_path: Path, autojump_clock: object) -> None:
     """The answer names where all the words came from that its search has read, also those that it does not name."""
     search = looking({"query": "gold"}, then=lambda request: say("It says nothing worth naming."))
-    async with open_house(tmp_path, model(search)) as house:
+    async with open_daemon(tmp_path, model(search)) as house:
         receipt = await house.daemon.router.post(
             Envelope(
                 to=(await house.agent("/ann/direct")).path,
@@ -162,7 +162,7 @@ async def test_words_from_outside_that_a_search_reads_taint_who_asked(tmp_path: 
 async def test_sources_that_were_not_found_are_taken_out_and_it_is_said(
     tmp_path: Path, autojump_clock: object, said: str, shown: str
 ) -> None:
-    async with open_house(tmp_path, model()) as house:
+    async with open_daemon(tmp_path, model()) as house:
         await house.talk(CLARA)
         await remembered(house)
         no = await number_of(house, CLARA)
@@ -176,7 +176,7 @@ async def test_sources_that_were_not_found_are_taken_out_and_it_is_said(
 
 
 async def test_a_memory_that_exists_but_was_not_found_is_no_source(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, model()) as house:
+    async with open_daemon(tmp_path, model()) as house:
         await house.talk("I love green tea.")
         await house.talk(CLARA)
         await remembered(house)
@@ -188,7 +188,7 @@ async def test_a_memory_that_exists_but_was_not_found_is_no_source(tmp_path: Pat
 
 async def test_a_text_in_memory_cannot_make_itself_a_source(tmp_path: Path, autojump_clock: object) -> None:
     """A document that looks like a search's answer, number and all."""
-    async with open_house(tmp_path, model()) as house:
+    async with open_daemon(tmp_path, model()) as house:
         await house.talk("I love green tea.")
         await remembered(house)
         tea = await number_of(house, "I love green tea.")
@@ -217,7 +217,7 @@ async def test_a_document_is_named_by_its_path(tmp_path: Path, autojump_clock: o
         assert "Oolong." in told[0] and "there is none" in told[1]
         return say("Oolong [knowledge/tea.md], not 4711 [knowledge/secret.md].")
 
-    async with open_house(tmp_path, model(mind)) as house:
+    async with open_daemon(tmp_path, model(mind)) as house:
         agent, other = await house.agent("/ann/direct"), await house.agent("/ann/agent/other")
         await house.daemon.memory.documents.write(agent, "knowledge/tea.md", "Oolong.\n", by())
         await house.daemon.memory.documents.write(other, "knowledge/secret.md", "4711\n", by())

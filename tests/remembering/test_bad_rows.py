@@ -11,7 +11,7 @@ from daycare.features.memory.documents import chunking
 from daycare.rules.chunks import cut
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Tier
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann")
 HOSTILE = {
@@ -23,7 +23,7 @@ HOSTILE = {
 }
 
 
-async def log(house: House) -> list[str]:
+async def log(house: TestDaemon) -> list[str]:
     found = await house.store.memories.find("ann", Tier.LOG, living=False, limit=1_000)
     return [memory.text for memory in sorted(found, key=lambda memory: memory.no)]
 
@@ -32,7 +32,7 @@ async def log(house: House) -> list[str]:
 async def test_a_hostile_message_is_answered_and_logged_and_so_is_the_next(
     text: str, tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk(text)
         await trio.sleep(5)
         assert await house.talk("and now?") == "echo: and now?"
@@ -48,7 +48,7 @@ async def test_a_hostile_message_is_answered_and_logged_and_so_is_the_next(
 async def test_a_turn_that_cannot_be_logged_is_set_aside_and_told_of_and_the_others_are_logged(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path, location="daycare.db") as house:
+    async with open_daemon(tmp_path, location="daycare.db") as house:
         keep = house.store.memories.log
 
         async def refuses(turns, entries, vectors=None):  # type: ignore[no-untyped-def]
@@ -57,7 +57,7 @@ async def test_a_turn_that_cannot_be_logged_is_set_aside_and_told_of_and_the_oth
             return await keep(turns, entries, vectors)
 
         monkeypatch.setattr(house.store.memories, "log", refuses)
-        monkeypatch.setattr(house.daemon.memory.scribe, "_store", house.store)
+        monkeypatch.setattr(house.daemon.memory.conversation_log, "_store", house.store)
         for text in ("one", "poison", "two"):
             await house.talk(text)
         await trio.sleep(60)
@@ -66,7 +66,7 @@ async def test_a_turn_that_cannot_be_logged_is_set_aside_and_told_of_and_the_oth
         assert house.daemon.keeper.problems() == {}
     assert [text for text in logged if not text.startswith("echo")] == ["one", "two"]
     assert "no such memory" in str(told["reason"])
-    async with open_house(tmp_path, location="daycare.db") as house:
+    async with open_daemon(tmp_path, location="daycare.db") as house:
         await trio.sleep(60)
         assert house.events("row.set_aside") == [], "it is not tried again at each start"
 
@@ -80,7 +80,7 @@ async def test_a_document_that_cannot_be_cut_is_set_aside_and_the_others_are_cut
         return await cut(text)
 
     monkeypatch.setattr(chunking, "cut", refuses)
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         agent = await house.daemon.directory.at("/ann/direct")
         for name, text in (("knowledge/a.md", "poison"), ("knowledge/b.md", "green tea")):

@@ -13,12 +13,12 @@ from rich.console import Console
 
 from daycare.base.errors import NotFoundError
 from daycare.base.limits import EMBED_BATCH
-from daycare.base.recollection import MemorySection
+from daycare.base.memory_settings import MemorySection
 from daycare.cli.memories import _stats, memories_table
 from daycare.config import Config, ProviderSection
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 
 needs_wordllama = pytest.mark.skipif(
     importlib.util.find_spec("wordllama") is None, reason="wordllama is not installed: pip install -e '.[local]'"
@@ -47,7 +47,7 @@ class Fake:
 
 
 @asynccontextmanager
-async def house_with(tmp: Path, embedder: str, fake: Fake) -> AsyncIterator[House]:
+async def house_with(tmp: Path, embedder: str, fake: Fake) -> AsyncIterator[TestDaemon]:
     def create(config: ProviderConfig) -> Fake:
         return fake
 
@@ -55,23 +55,23 @@ async def house_with(tmp: Path, embedder: str, fake: Fake) -> AsyncIterator[Hous
         memory=MemorySection(embedder=embedder), providers=with_offline({"fake": ProviderSection(kind="fake")})
     )
     plugin = Plugin(name="fake", embedders={"fake": create})
-    async with open_house(tmp, config=config, location="daycare.db", plugins=[plugin]) as house:
+    async with open_daemon(tmp, config=config, location="daycare.db", plugins=[plugin]) as house:
         yield house
 
 
-async def state(house: House) -> dict[str, Any]:
+async def state(house: TestDaemon) -> dict[str, Any]:
     found: dict[str, Any] = (await house.daemon.status())["memory"]
     return found
 
 
-async def until_embedded(house: House, pause_s: float) -> dict[str, Any]:
+async def until_embedded(house: TestDaemon, pause_s: float) -> dict[str, Any]:
     with trio.fail_after(300):
         while (now := await state(house))["embedded"] < now["memories"] or not now["memories"] or now["before"]:
             await trio.sleep(pause_s)
     return now
 
 
-async def stored(house: House) -> dict[str, int]:
+async def stored(house: TestDaemon) -> dict[str, int]:
     return {each.model: each.vectors for each in await house.store.memories.vector_models()}
 
 
@@ -85,7 +85,7 @@ def rendered(shown: Any) -> str:
 @needs_wordllama
 async def test_the_local_embedder_finds_what_has_no_word_of_the_question(tmp_path: Path) -> None:
     config = Config(memory=MemorySection(embedder="local"))
-    async with open_house(tmp_path, config=config, location="daycare.db") as house:
+    async with open_daemon(tmp_path, config=config, location="daycare.db") as house:
         for text in SAID:
             await house.talk(text)
         shown = await until_embedded(house, 0.05)
@@ -99,7 +99,7 @@ async def test_the_local_embedder_finds_what_has_no_word_of_the_question(tmp_pat
     table = rendered(memories_table([msgspec.to_builtins(each) for each in found], scored=True))
     assert "meaning" in table and "+" in table
     none = Config()
-    async with open_house(tmp_path, config=none, location="daycare.db") as house:
+    async with open_daemon(tmp_path, config=none, location="daycare.db") as house:
         by_words = await house.daemon.memory.controls.search(me, QUESTION)
     assert SAID[0] not in [each.text for each in by_words], "words alone do not find it"
 
@@ -175,6 +175,6 @@ async def test_a_model_that_is_another_one_under_its_old_name_is_noticed_and_ren
 
 
 async def test_without_an_embedder_there_is_nothing_to_embed_anew(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=Config()) as house:
+    async with open_daemon(tmp_path, config=Config()) as house:
         with pytest.raises(NotFoundError, match="words alone"):
             await house.daemon.memory.reembed()

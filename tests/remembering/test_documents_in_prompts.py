@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from daycare.base.errors import NotFoundError
+from daycare.base.memory_settings import DocumentsSection, MemorySection, RetrievalSection
 from daycare.base.messages import Origin
-from daycare.base.recollection import DocumentsSection, MemorySection, RetrievalSection
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.memory.search.lookup import Filters
 from daycare.plugin import Plugin, ProviderConfig, vectors
@@ -17,7 +17,7 @@ from daycare.settings import with_offline
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Tier
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")
 TOPICS = ("garden", "boiler", "passport", "bicycle", "piano", "insurance", "dentist", "roof")
@@ -65,16 +65,16 @@ def embedders() -> list[Plugin]:
     return [Plugin(name="fake", embedders={"fake": create})]
 
 
-async def me(house: House) -> Agent:
+async def me(house: TestDaemon) -> Agent:
     return await house.daemon.directory.at("/ann/direct")
 
 
-async def write(house: House, path: str, text: str) -> None:
+async def write(house: TestDaemon, path: str, text: str) -> None:
     await house.daemon.memory.documents.write(await me(house), path, text, BY)
     await trio.sleep(10)  # it is cut and embedded behind
 
 
-async def told(house: House, text: str) -> str:
+async def told(house: TestDaemon, text: str) -> str:
     await house.talk(text)
     return house.model.history[-1].system
 
@@ -86,7 +86,7 @@ def passages(system: str) -> list[str]:
 
 
 async def test_a_short_memory_stands_whole_and_a_long_one_as_what_fits(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=settings()) as house:
+    async with open_daemon(tmp_path, config=settings()) as house:
         await house.talk("hello")
         await write(house, "MEMORY.md", SHORT)
         assert "- has a cat" in await told(house, "What about the boiler?")
@@ -102,7 +102,7 @@ async def test_at_most_chat_top_passages_stand(tmp_path: Path, autojump_clock: o
     for top, many in ((5, 5), (2, 2), (0, 0)):
         folder = tmp_path / str(top)
         folder.mkdir()
-        async with open_house(folder, config=settings(chat_top=top)) as house:
+        async with open_daemon(folder, config=settings(chat_top=top)) as house:
             await house.talk("hello")
             await write(house, "MEMORY.md", LONG)
             assert len(passages(await told(house, every))) == many
@@ -113,7 +113,7 @@ async def test_a_passage_without_the_words_stands_if_its_vector_is_near_enough(
     least: float, found: list[str], tmp_path: Path, autojump_clock: object
 ) -> None:
     config = settings("fake/topics", min_similarity=least)
-    async with open_house(tmp_path, config=config, plugins=embedders()) as house:
+    async with open_daemon(tmp_path, config=config, plugins=embedders()) as house:
         await house.talk("hello")
         await write(house, "MEMORY.md", LONG)
         assert passages(await told(house, "How are my plants, and my old wheels?")) == found
@@ -127,7 +127,7 @@ def test_how_near_a_passage_has_to_be_depends_on_the_embedder(embedder: str, lea
 
 async def test_words_alone_choose_where_nothing_is_recalled(tmp_path: Path, autojump_clock: object) -> None:
     config = settings("fake/topics", enabled=False)
-    async with open_house(tmp_path, config=config, plugins=embedders()) as house:
+    async with open_daemon(tmp_path, config=config, plugins=embedders()) as house:
         await house.talk("hello")
         await write(house, "MEMORY.md", LONG)
         assert passages(await told(house, "How is the garden?")) == ["garden"]
@@ -137,7 +137,7 @@ async def test_words_alone_choose_where_nothing_is_recalled(tmp_path: Path, auto
 async def test_what_stands_before_the_passages_is_the_same_from_turn_to_turn(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=settings()) as house:
+    async with open_daemon(tmp_path, config=settings()) as house:
         await house.talk("hello")
         await write(house, "SOUL.md", "You love tea.")
         await write(house, "MEMORY.md", LONG)
@@ -152,7 +152,7 @@ async def test_what_stands_before_the_passages_is_the_same_from_turn_to_turn(
 async def test_identity_stands_whole_or_as_so_many_passages(
     identity: str | int, tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=settings(identity=identity)) as house:
+    async with open_daemon(tmp_path, config=settings(identity=identity)) as house:
         await house.talk("hello")
         await write(house, "SOUL.md", LONG)
         now = await told(house, "Do you know the dentist?")
@@ -165,7 +165,7 @@ async def test_identity_stands_whole_or_as_so_many_passages(
 
 
 async def test_only_identity_that_somebody_approved_stands(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=settings(identity=3)) as house:
+    async with open_daemon(tmp_path, config=settings(identity=3)) as house:
         await house.talk("hello")
         await write(house, "SOUL.md", "You love tea.")
         held = Attribution(origin=Origin.PERSON, author="/ann/direct")
@@ -176,7 +176,7 @@ async def test_only_identity_that_somebody_approved_stands(tmp_path: Path, autoj
 
 
 async def test_a_passage_that_was_forgotten_is_in_no_prompt(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=settings()) as house:
+    async with open_daemon(tmp_path, config=settings()) as house:
         await house.talk("hello")
         await write(house, "MEMORY.md", LONG)
         assert "The boiler is number 1." in await told(house, "What about the boiler?")
@@ -190,7 +190,7 @@ async def test_a_passage_that_was_forgotten_is_in_no_prompt(tmp_path: Path, auto
 
 
 async def test_one_documents_passages_are_searched(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=settings()) as house:
+    async with open_daemon(tmp_path, config=settings()) as house:
         await house.talk("the dentist called")
         await write(house, "MEMORY.md", LONG)
         await write(house, "knowledge/teeth.md", "The dentist is on holiday.")
@@ -205,7 +205,7 @@ async def test_one_documents_passages_are_searched(tmp_path: Path, autojump_cloc
 
 async def test_one_document_is_cut_and_embedded_anew(tmp_path: Path, autojump_clock: object) -> None:
     config = settings("fake/topics")
-    async with open_house(tmp_path, config=config, plugins=embedders()) as house:
+    async with open_daemon(tmp_path, config=config, plugins=embedders()) as house:
         await house.talk("hello")
         agent = await me(house)
         await house.daemon.memory.documents.write(agent, "MEMORY.md", LONG, BY)

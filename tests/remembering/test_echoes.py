@@ -6,11 +6,11 @@ import pytest
 import trio
 
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.features.memory.log import repeats
+from daycare.features.memory.conversation_log import repeats
 from daycare.features.memory.search.lookup import Filters
 from daycare.settings import with_offline
-from daycare.store.records_memories import ECHO, Memory, Tier
-from daycare.testing.house import House, open_house
+from daycare.store.records_memories import ECHO, StoredMemory, Tier
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import say
 
 SAID = "My sister Clara lives in Bern, near the old clock tower."
@@ -22,7 +22,7 @@ CONFIG = Config(
 )
 
 
-async def talked(house: House, *pairs: tuple[str, str]) -> list[Memory]:
+async def talked(house: TestDaemon, *pairs: tuple[str, str]) -> list[StoredMemory]:
     """Say each first text, have each second one answered, in a conversation of its own; return the log."""
     for text, answer in pairs:
         house.model.enqueue(say(answer))
@@ -34,21 +34,21 @@ async def talked(house: House, *pairs: tuple[str, str]) -> list[Memory]:
 
 
 async def test_an_answer_that_quotes_what_is_remembered_is_an_echo(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=CONFIG) as house:
+    async with open_daemon(tmp_path, config=CONFIG) as house:
         log = await talked(house, (SAID, "I see."), (ASKED, QUOTED), (ASKED, "No idea, but Tom may know."))
     assert [entry.text for entry in log if entry.role == ECHO] == [QUOTED]
     assert [entry.role for entry in log] == ["user", "assistant", "user", ECHO, "user", "assistant"]
 
 
 async def test_people_who_repeat_themselves_are_heard(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=CONFIG) as house:
+    async with open_daemon(tmp_path, config=CONFIG) as house:
         log = await talked(house, (SAID, "I see."), (SAID, "You said so."), (f"As I said: {SAID}", "Right."))
     assert [entry.role for entry in log] == ["user", "assistant"] * 3
 
 
 @pytest.mark.parametrize("limit", [1, 10])
 async def test_search_prefers_the_original(limit: int, tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=CONFIG) as house:
+    async with open_daemon(tmp_path, config=CONFIG) as house:
         await talked(house, (SAID, "I see."), (ASKED, QUOTED), (ASKED, QUOTED))
         me = await house.daemon.directory.at("/ann/direct")
         found = await house.daemon.memory.controls.search(me, "Clara Bern clock tower", Filters(limit=limit))
@@ -58,7 +58,7 @@ async def test_search_prefers_the_original(limit: int, tmp_path: Path, autojump_
 
 
 async def test_nothing_is_learned_from_an_echo_and_none_is_left_behind(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=CONFIG) as house:
+    async with open_daemon(tmp_path, config=CONFIG) as house:
         log = await talked(house, (SAID, "I see."), (ASKED, QUOTED))
         [echo] = [entry for entry in log if entry.role == ECHO]
         me = await house.daemon.directory.at("/ann/direct")
@@ -76,11 +76,11 @@ async def test_nothing_is_learned_from_an_echo_and_none_is_left_behind(tmp_path:
 async def test_it_stays_an_echo_when_the_daemon_died_before_the_log_was_written(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=CONFIG, location="daycare.db") as house:
+    async with open_daemon(tmp_path, config=CONFIG, location="daycare.db") as house:
         await talked(house, (SAID, "I see."))
         house.model.enqueue(say(QUOTED))
         await house.talk(ASKED)
-    async with open_house(tmp_path, config=CONFIG, location="daycare.db") as house:
+    async with open_daemon(tmp_path, config=CONFIG, location="daycare.db") as house:
         await trio.sleep(5)
         log = await house.store.memories.find("ann", Tier.LOG)
     assert [entry.text for entry in log if entry.role == ECHO] == [QUOTED]

@@ -9,11 +9,11 @@ import pytest
 import trio
 
 from daycare.base.errors import InvalidError, UnavailableError
-from daycare.base.recollection import MemorySection
+from daycare.base.memory_settings import MemorySection
 from daycare.config import Config, ProviderSection
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 
 Answer = Callable[[Sequence[str]], memoryview]
 SAID = ("My sister Clara lives in Bern.", "I love green tea.")
@@ -62,18 +62,18 @@ class Fake:
 
 
 @asynccontextmanager
-async def house_with(tmp: Path, fake: Fake) -> AsyncIterator[House]:
+async def house_with(tmp: Path, fake: Fake) -> AsyncIterator[TestDaemon]:
     def create(config: ProviderConfig) -> Fake:
         return fake
 
     config = Config(
         memory=MemorySection(embedder="fake/small"), providers=with_offline({"fake": ProviderSection(kind="fake")})
     )
-    async with open_house(tmp, config=config, plugins=[Plugin(name="fake", embedders={"fake": create})]) as house:
+    async with open_daemon(tmp, config=config, plugins=[Plugin(name="fake", embedders={"fake": create})]) as house:
         yield house
 
 
-async def state(house: House) -> tuple[int, int, str]:
+async def state(house: TestDaemon) -> tuple[int, int, str]:
     shown = (await house.daemon.status())["memory"]
     return shown["embedded"], shown["memories"], shown["trouble"]
 

@@ -9,26 +9,26 @@ import trio
 from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.features.memory.facts.learned import Learned, NewEntity
-from daycare.features.memory.facts.merging import lesson_of
+from daycare.features.memory.facts.merging import merge_result
 from daycare.features.memory.search.lookup import Filters
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Tier
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")
 OTHERS = 120  # more than a search ranks by their texts
 
 
-async def me(house: House) -> Agent:
+async def me(house: TestDaemon) -> Agent:
     return await house.daemon.directory.at("/ann/direct")
 
 
-async def found(house: House, text: str, **filters: Any) -> list[str]:
+async def found(house: TestDaemon, text: str, **filters: Any) -> list[str]:
     return [each.text for each in await house.daemon.memory.controls.search(await me(house), text, Filters(**filters))]
 
 
-async def hear(house: House, *texts: str) -> None:
+async def hear(house: TestDaemon, *texts: str) -> None:
     for text in texts:
         await house.talk(text)
     await trio.sleep(5)
@@ -39,20 +39,20 @@ def own(number: int) -> str:
     return " ".join(f"{letter}{number}" for letter in "abcdef")
 
 
-async def know(house: House, name: str, *aliases: str) -> None:
+async def know(house: TestDaemon, name: str, *aliases: str) -> None:
     """Let a worker learn of somebody from the first thing that was said."""
     agent = await me(house)
     [entry, *_] = await house.store.memories.entries(agent.id, after=0, through=2**62, max_chars=10**6)
     entity = NewEntity(name=name, kind="person", description="", aliases=aliases, sources=(entry.no,))
     learned = Learned(entities=(entity,), by="test")
-    await house.store.memories.learn(lesson_of(agent, learned, [entry], [], after=0, through=entry.no))
+    await house.store.memories.learn(merge_result(agent, learned, [entry], [], after=0, through=entry.no))
 
 
 @pytest.mark.parametrize("path", ["knowledge/old.md", "skills", "skills/tools/"])
 async def test_a_search_in_a_document_finds_its_passage_however_many_others_fit_better(
     path: str, tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=Config()) as house:
+    async with open_daemon(tmp_path, config=Config()) as house:
         await hear(house, "hello there")
         agent = await me(house)
         its = path if path.endswith(".md") else "skills/tools/old.md"
@@ -70,7 +70,7 @@ async def test_a_search_in_a_document_finds_its_passage_however_many_others_fit_
 async def test_a_search_about_somebody_finds_them_by_another_name_however_many_others_fit_better(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=Config()) as house:
+    async with open_daemon(tmp_path, config=Config()) as house:
         await hear(house, "hello there", "Clara has a boat at the coast")
         await know(house, "Zed", "Clara")
         await hear(house, *(f"The train to the coast leaves, {own(number)}" for number in range(OTHERS)))
@@ -90,6 +90,6 @@ async def test_a_search_about_somebody_finds_them_by_another_name_however_many_o
 async def test_a_name_is_found_as_its_script_writes_it(
     name: str, text: str, other: str, tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=Config()) as house:
+    async with open_daemon(tmp_path, config=Config()) as house:
         await hear(house, text, other)
         assert await found(house, text, entity=name, tier=Tier.LOG) == [text]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import trio
 
-import daycare.testing.house as houses
+import daycare.testing.daemon as houses
 from daycare.base.clock import SystemClock
 from daycare.features.memory.loading import SEARCH
 from daycare.store.records_memories import Tier

@@ -12,13 +12,13 @@ from pathlib import Path
 import trio
 
 from daycare.agent import tokens
-from daycare.base.recollection import IngestionSection, MemorySection
+from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.config import Config
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelsSection, ProviderSection, with_offline
 from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted, say
 from tests.chance import WHOLE
 
@@ -69,7 +69,7 @@ async def test_forty_days_of_conversation(tmp_path: Path, autojump_clock: object
         memory=MemorySection(keep_days=KEEP_DAYS, ingestion=IngestionSection(idle_minutes=60)),
     )
     clock = VirtualClock()
-    async with open_house(tmp_path, model, config=config, curates=True, clock=clock) as house:
+    async with open_daemon(tmp_path, model, config=config, curates=True, clock=clock) as house:
         first_day = datetime.fromtimestamp(house.daemon.clock.now_ms() / 1000, UTC).date()
         for day in range(DAYS):
             await house.talk(f"My favourite colour is now {COLOURS[day * len(COLOURS) // DAYS]}.")

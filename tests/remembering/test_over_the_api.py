@@ -11,13 +11,13 @@ import pytest
 import trio
 
 from daycare.api.app import build
+from daycare.base.memory_settings import DocumentsSection, MemorySection
 from daycare.base.messages import Origin
-from daycare.base.recollection import DocumentsSection, MemorySection
 from daycare.config import Config, ProviderSection
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
 from daycare.store.records_documents import Attribution
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")
 TEXT = "# Memory\n\n## Garden\n\nThe beans grow well.\n\n## House\n\nThe boiler is loud.\n"
@@ -35,13 +35,13 @@ class Lengths:
 
 
 @asynccontextmanager
-async def client_of(tmp: Path, embedder: str) -> AsyncIterator[tuple[House, httpx.AsyncClient]]:
+async def client_of(tmp: Path, embedder: str) -> AsyncIterator[tuple[TestDaemon, httpx.AsyncClient]]:
     def create(config: ProviderConfig) -> Lengths:
         return Lengths()
 
     kinds = {} if embedder == "none" else {"fake": ProviderSection(kind="fake")}
     config = Config(memory=MemorySection(embedder=embedder), providers=with_offline(kinds))
-    async with open_house(tmp, config=config, plugins=[Plugin(name="fake", embedders={"fake": create})]) as house:
+    async with open_daemon(tmp, config=config, plugins=[Plugin(name="fake", embedders={"fake": create})]) as house:
         await house.talk("I saw a bird.")
         me = await house.daemon.directory.at("/ann/direct")
         await house.daemon.memory.documents.write(me, "MEMORY.md", TEXT, BY)

@@ -8,12 +8,12 @@ import trio
 from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.features.memory.facts.learned import Learned, NewEntity, NewFact
-from daycare.features.memory.facts.merging import lesson_of
+from daycare.features.memory.facts.merging import merge_result
 from daycare.features.memory.search.lookup import Filters
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution
-from daycare.store.records_memories import Memory, Tier
-from daycare.testing.house import House, open_house
+from daycare.store.records_memories import StoredMemory, Tier
+from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann")
 TEXTS = {  # a text and a part of it
@@ -33,7 +33,7 @@ OTHERS = ("天气很好", "明日は雨です", "วันนี้ฝนตก"
 cases = pytest.mark.parametrize(("text", "part"), TEXTS.values(), ids=TEXTS)
 
 
-async def learned(house: House, *texts: str) -> Agent:
+async def learned(house: TestDaemon, *texts: str) -> Agent:
     """Let somebody say something, and a worker learn these facts from it."""
     await house.talk("hello there")
     await trio.sleep(5)
@@ -44,23 +44,23 @@ async def learned(house: House, *texts: str) -> Agent:
         for at, text in enumerate(texts)
     )
     await house.store.memories.learn(
-        lesson_of(me, Learned(facts=facts, by="test"), [entry], [], after=0, through=entry.no)
+        merge_result(me, Learned(facts=facts, by="test"), [entry], [], after=0, through=entry.no)
     )
     return me
 
 
-async def said(house: House, me: Agent) -> list[Memory]:
+async def said(house: TestDaemon, me: Agent) -> list[StoredMemory]:
     return await house.store.memories.entries(me.id, after=0, through=2**62, max_chars=10**6)
 
 
-async def best(house: House, me: Agent, question: str, tier: Tier) -> str:
+async def best(house: TestDaemon, me: Agent, question: str, tier: Tier) -> str:
     found = await house.daemon.memory.controls.search(me, question, Filters(tier=tier))
     return found[0].text if found else ""
 
 
 @cases
 async def test_a_fact_is_found_by_a_part(text: str, part: str, tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=Config()) as house:
+    async with open_daemon(tmp_path, config=Config()) as house:
         me = await learned(house, *OTHERS, text)
         assert await best(house, me, part, Tier.FACT) == text
 
@@ -69,7 +69,7 @@ async def test_a_fact_is_found_by_a_part(text: str, part: str, tmp_path: Path, a
 async def test_a_passage_of_a_document_is_found_by_a_part(
     text: str, part: str, tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=Config()) as house:
+    async with open_daemon(tmp_path, config=Config()) as house:
         await house.talk("hello there")
         me = await house.daemon.directory.at("/ann/direct")
         for name, words in (("it", text), *((f"other-{at}", other) for at, other in enumerate(OTHERS))):
@@ -79,7 +79,7 @@ async def test_a_passage_of_a_document_is_found_by_a_part(
 
 
 async def test_an_entity_is_found_by_a_part_of_a_name_that_came_later(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=Config()) as house:
+    async with open_daemon(tmp_path, config=Config()) as house:
         await house.talk("hello there")
         await trio.sleep(5)
         me = await house.daemon.directory.at("/ann/direct")
@@ -89,11 +89,11 @@ async def test_an_entity_is_found_by_a_part_of_a_name_that_came_later(tmp_path: 
             name="Cat", kind="thing", aliases=("小黑猫", "fluffyCat"), description="", sources=(other.no,)
         )
         await house.store.memories.learn(
-            lesson_of(me, Learned(entities=(first,), by="test"), [entry], [], after=0, through=entry.no)
+            merge_result(me, Learned(entities=(first,), by="test"), [entry], [], after=0, through=entry.no)
         )
         known = await house.store.memories.find("ann", Tier.ENTITY)
         await house.store.memories.learn(
-            lesson_of(me, Learned(entities=(again,), by="test"), [other], known, after=entry.no, through=other.no)
+            merge_result(me, Learned(entities=(again,), by="test"), [other], known, after=entry.no, through=other.no)
         )
         for part in ("黑猫", "fluffy", "cat"):
             assert await best(house, me, part, Tier.ENTITY) == "sleeps all day", part

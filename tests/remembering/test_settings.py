@@ -11,7 +11,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.agent import tokens
-from daycare.base.recollection import (
+from daycare.base.memory_settings import (
     TEXT_WEIGHT,
     VECTOR_WEIGHT,
     IngestionSection,
@@ -26,7 +26,7 @@ from daycare.settings import with_offline
 from daycare.store.records import Agent
 from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import call, say
 from tests.actors.helpers import tools
 from tests.bench.unrelated import COURTESIES
@@ -53,7 +53,7 @@ async def house_with(
     fake: Fake | None = None,
     clock: VirtualClock | None = None,
     **retrieval: Any,
-) -> AsyncIterator[House]:
+) -> AsyncIterator[TestDaemon]:
     """Open a house where something was said, and looked at by a worker that needs no model."""
 
     def create(config: ProviderConfig) -> Fake:
@@ -71,7 +71,7 @@ async def house_with(
         ),
     )
     plugins = [Plugin(name="fake", embedders={"fake": create}), tools]
-    async with open_house(tmp, config=config, plugins=plugins, clock=clock) as house:
+    async with open_daemon(tmp, config=config, plugins=plugins, clock=clock) as house:
         for text in SAID:
             await house.talk(text)
             await trio.sleep(10)
@@ -81,11 +81,11 @@ async def house_with(
         yield house
 
 
-async def me(house: House) -> Agent:
+async def me(house: TestDaemon) -> Agent:
     return await house.daemon.directory.at("/ann/direct")
 
 
-async def recalled(house: House) -> dict[str, list[str]]:
+async def recalled(house: TestDaemon) -> dict[str, list[str]]:
     """Return the lines that stand in a prompt, by tier."""
     await house.talk(ASKED)
     return {tier: text.splitlines() for tier, _, text in BLOCKS.findall(house.model.history[-1].system)}
@@ -96,7 +96,7 @@ def lines_of(system: str) -> str:
     return "\n".join(lines for _, _, lines in BLOCKS.findall(system))
 
 
-async def kept(house: House) -> dict[str, int]:
+async def kept(house: TestDaemon) -> dict[str, int]:
     return {tier: len(await house.store.memories.find("ann", tier, limit=1_000)) for tier in Tier}
 
 
@@ -141,7 +141,7 @@ async def test_where_nothing_is_to_be_kept_nothing_is(tmp_path: Path, autojump_c
 async def test_when_workers_wake(key: str, value: Any, tmp_path: Path, autojump_clock: object) -> None:
     ingestion = replace(IngestionSection(idle_minutes=10.0, every_turns=1_000), **{key: value})
     config = Config(memory=MemorySection(ingestion=ingestion))
-    async with open_house(tmp_path, config=config, curates=ingestion.background) as house:
+    async with open_daemon(tmp_path, config=config, curates=ingestion.background) as house:
         for text in SAID[:3]:
             await house.talk(text)
         await trio.sleep(400)

@@ -7,13 +7,13 @@ import pytest
 import trio
 
 from daycare.store.records import Receipt
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import call, say
 
 FACT = "My sister Clara lives in Bern."
 
 
-async def asked(house: House) -> Receipt:
+async def asked(house: TestDaemon) -> Receipt:
     """Say something, and ask about it in another conversation."""
     await house.talk(FACT)
     await trio.sleep(1)
@@ -26,7 +26,7 @@ async def asked(house: House) -> Receipt:
 
 @pytest.mark.parametrize("tools", [False, True], ids=["an answer alone", "with a tool call"])
 async def test_trace_shows_what_was_recalled_with_scores_once(tools: bool, tmp_path: Path) -> None:
-    async with open_house(tmp_path, location="file.db") as house:
+    async with open_daemon(tmp_path, location="file.db") as house:
         if tools:
             house.model.default = lambda request: (
                 call(("now", {})) if request.messages[-1].role == "user" else say("in Bern")

@@ -11,8 +11,8 @@ from daycare.actors.directory import Directory
 from daycare.base.errors import BrokenError, UnavailableError
 from daycare.base.limits import EMBED_QUESTION_S
 from daycare.features import open_store
+from daycare.features.memory.conversation_log import ConversationLog
 from daycare.features.memory.embed.service import Embedding, Model
-from daycare.features.memory.log import Scribe
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
 from daycare.plugin import vectors
@@ -50,7 +50,7 @@ async def hear(store: Store, embedding: Embedding, *texts: str) -> list[str]:
         await said(store, text, answer="")
     aside = partial(SetAside, Bus(), VirtualClock(), "log")
     directory = Directory(store, ["telegram"])
-    await Scribe(store, directory, Live(), aside, embedding.at_once).catch_up()
+    await ConversationLog(store, directory, Live(), aside, embedding.at_once).catch_up()
     assert {it.text for it in await store.memories.find(SCOPE, Tier.LOG)} >= set(texts)
     return [text for _, _, text in await store.memories.unembedded(NAME, 10)]
 

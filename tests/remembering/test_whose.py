@@ -11,11 +11,11 @@ import trio
 
 from daycare.base.messages import Origin
 from daycare.config import Config
-from daycare.features.memory.search.queries import Query
+from daycare.features.memory.search.queries import MemoryQuery
 from daycare.store.records import User
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Tier
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from tests.chance import SEED
 
 OFFLINE = Config()
@@ -33,15 +33,15 @@ FORMS = (
 QUESTIONS = int(os.environ.get("QUESTIONS", "1000"))
 
 
-async def scope_of_each(house: House, scope: str, text: str) -> set[str]:
-    query = Query(scope=scope, text=text, now_ms=house.daemon.clock.now_ms(), tiers=tuple(Tier), limit=50)
+async def scope_of_each(house: TestDaemon, scope: str, text: str) -> set[str]:
+    query = MemoryQuery(scope=scope, text=text, now_ms=house.daemon.clock.now_ms(), tiers=tuple(Tier), limit=50)
     return {hit.memory.scope for hit in await house.daemon.memory.search.find(query)}
 
 
 async def test_two_people_who_say_the_same_never_find_each_others(tmp_path: Path, autojump_clock: object) -> None:
     print(f"SEED={SEED}")
     chance = random.Random(SEED)
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    async with open_daemon(tmp_path, config=OFFLINE) as house:
         await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)), Origin.PERSON)
         for _ in range(12):
             text = chance.choice(FORMS).format(*chance.sample(WORDS, 3))
@@ -62,7 +62,7 @@ async def test_two_people_who_say_the_same_never_find_each_others(tmp_path: Path
 
 async def test_what_is_forgotten_is_in_no_answer_listing_prompt_or_file(tmp_path: Path, autojump_clock: object) -> None:
     secret = "Zanzibarovna"
-    async with open_house(tmp_path, config=OFFLINE, location="daycare.db") as house:
+    async with open_daemon(tmp_path, config=OFFLINE, location="daycare.db") as house:
         await house.talk(f"Remember that my cat is called {secret}.")
         await house.talk("I love green tea.")
         await trio.sleep(5)
@@ -89,7 +89,7 @@ async def test_what_is_forgotten_is_in_no_answer_listing_prompt_or_file(tmp_path
 
 
 async def test_a_number_names_ones_own_memory_and_nobody_elses(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    async with open_daemon(tmp_path, config=OFFLINE) as house:
         await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)), Origin.PERSON)
         await house.talk("I love green tea.")
         await trio.sleep(5)
@@ -103,7 +103,7 @@ async def test_a_number_names_ones_own_memory_and_nobody_elses(tmp_path: Path, a
 async def test_what_everybody_reads_is_not_taken_for_ones_own_memory_of_that_number(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    async with open_daemon(tmp_path, config=OFFLINE) as house:
         await house.talk("I love green tea.")
         agent = await house.daemon.directory.at("/ann/direct")
         by = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")
@@ -120,7 +120,7 @@ async def test_what_everybody_reads_is_not_taken_for_ones_own_memory_of_that_num
 
 
 async def test_the_same_recall_is_the_same_prompt(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    async with open_daemon(tmp_path, config=OFFLINE) as house:
         for text in ("My sister Clara lives in Bern.", "I love green tea."):
             await house.talk(text)
         await trio.sleep(5)
@@ -132,7 +132,7 @@ async def test_the_same_recall_is_the_same_prompt(tmp_path: Path, autojump_clock
 
 
 async def test_a_passage_of_a_document_comes_back_when_it_fits(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    async with open_daemon(tmp_path, config=OFFLINE) as house:
         agent = await house.agent("/ann/direct")
         by = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")
         text = "# Garden\n\nThe tomatoes need water every second evening.\n"

@@ -15,10 +15,10 @@ from daycare.base.errors import InvalidError, UnavailableError
 from daycare.config import Config
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelSection, ModelsSection, ProviderSection, with_offline
-from daycare.store.records_memories import Memory, Tier
+from daycare.store.records_memories import StoredMemory, Tier
 from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, say
 
 _LINE = re.compile(r"^(\d+) \[[^\]]*\] Ann: (.*)$", re.MULTILINE)
@@ -53,24 +53,24 @@ def config(**model: Any) -> Config:
     return Config(models=ModelsSection(default="scripted/model"), providers=with_offline({"scripted": section}))
 
 
-async def kept(house: House, tier: Tier = Tier.FACT) -> list[Memory]:
+async def kept(house: TestDaemon, tier: Tier = Tier.FACT) -> list[StoredMemory]:
     found = await house.store.memories.find("ann", tier, living=False, limit=1_000)
     return sorted(found, key=lambda memory: memory.no)
 
 
-async def process(house: House) -> int:
+async def process(house: TestDaemon) -> int:
     await trio.sleep(5)
     woken = await house.daemon.memory.controls.process()
     await trio.sleep(120)
     return woken
 
 
-async def say_items(house: House, count: int, words: str = "and it is as nice as all the others ") -> None:
+async def say_items(house: TestDaemon, count: int, words: str = "and it is as nice as all the others ") -> None:
     for number in range(count):
         await house.talk(f"I have item {number} {words * 6}")
 
 
-def items(facts: Sequence[Memory]) -> list[int]:
+def items(facts: Sequence[StoredMemory]) -> list[int]:
     return [int(found[1]) for each in facts if (found := _ITEM.search(each.text))]
 
 
@@ -79,7 +79,7 @@ async def test_a_small_model_is_asked_about_what_has_room_in_its_window(
     words: str, tmp_path: Path, autojump_clock: object
 ) -> None:
     model = brain()
-    async with open_house(tmp_path, model, config=config(context_tokens=8_192, output_tokens=4_096)) as house:
+    async with open_daemon(tmp_path, model, config=config(context_tokens=8_192, output_tokens=4_096)) as house:
         await say_items(house, 60, words * 2)
         await process(house)
         learned = house.events("memory.learned")
@@ -106,7 +106,7 @@ async def test_a_model_for_which_it_was_too_much_is_asked_about_half(
         return replace(say('{"facts": [{"statement": "Ann ha'), finish="length")
 
     model = brain(think)
-    async with open_house(tmp_path, model, config=config()) as house:
+    async with open_daemon(tmp_path, model, config=config()) as house:
         await say_items(house, 40)
         await process(house)
         learned = house.events("memory.learned")
@@ -133,7 +133,7 @@ async def test_a_worker_that_waits_for_its_model_or_gives_up_bothers_nobody_and_
 
     evening = VirtualClock(EPOCH_MS + 21 * 3_600_000)
     only_theirs = replace(config(), models=ModelsSection(memory="scripted/model"))
-    async with open_house(tmp_path, brain(think), config=only_theirs, curates=True, clock=evening) as house:
+    async with open_daemon(tmp_path, brain(think), config=only_theirs, curates=True, clock=evening) as house:
         await say_items(house, 3)
         await trio.sleep(2_000)
         await house.talk("I have item 3")
@@ -157,7 +157,7 @@ async def test_a_worker_that_waits_for_its_model_or_gives_up_bothers_nobody_and_
 async def test_what_was_given_up_is_looked_at_when_somebody_asks(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_house(tmp_path, brain(), config=config()) as house:
+    async with open_daemon(tmp_path, brain(), config=config()) as house:
         await say_items(house, 1)
         with monkeypatch.context() as patched:
             patched.setattr(house.store.memories, "mark", None)  # what a worker does first breaks
@@ -174,7 +174,7 @@ async def test_agents_of_one_person_who_learn_at_the_same_time_learn_of_the_same
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = brain()
-    async with open_house(tmp_path, model, config=config()) as house:
+    async with open_daemon(tmp_path, model, config=config()) as house:
         paths = ["/ann/direct", *(f"/ann/agent/a{number}" for number in range(4))]
         for path in paths[1:]:
             await house.agent(path)
@@ -194,7 +194,7 @@ async def test_a_turn_that_was_interrupted_between_two_pieces_charges_all_its_ca
 ) -> None:
     """A small window makes pieces; the crash comes after the first was learned."""
 
-    async def story(house: House) -> None:
+    async def story(house: TestDaemon) -> None:
         await say_items(house, 40)
         await process(house)
 
@@ -205,7 +205,7 @@ async def test_a_turn_that_was_interrupted_between_two_pieces_charges_all_its_ca
         " JOIN agents a ON a.id = s.agent_id WHERE a.kind = 'memory') = 1"
     )
     assert await live(tmp_path, model, doom, story, config=small, clock=VirtualClock())
-    async with open_house(tmp_path, model, config=small, location="daycare.db") as house:
+    async with open_daemon(tmp_path, model, config=small, location="daycare.db") as house:
         await process(house)
         found = items(await kept(house))
         [(calls,)] = house.store._db.execute(
@@ -230,7 +230,7 @@ async def test_a_fact_is_superseded_however_much_was_learned_since(tmp_path: Pat
             ]
         return say(json.dumps({"facts": facts}))
 
-    async with open_house(tmp_path, brain(think), config=config()) as house:
+    async with open_daemon(tmp_path, brain(think), config=config()) as house:
         for text in (
             "My favourite colour is now teal.",
             "walks 0-149",
@@ -251,7 +251,7 @@ async def test_no_fact_is_passed_over_where_there_are_more_than_one_piece_may_ha
     by: str, tmp_path: Path, autojump_clock: object
 ) -> None:
     model = brain() if by != "rules" else brain(lambda request: say("no JSON"))
-    async with open_house(tmp_path, model, config=config()) as house:
+    async with open_daemon(tmp_path, model, config=config()) as house:
         for number in range(110):
             await house.talk(
                 f"Remember that item {number} is nice. My favourite colour is {number}. I love item {number}."

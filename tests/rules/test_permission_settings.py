@@ -6,8 +6,8 @@ import pytest
 
 from daycare.base.errors import BrokenError
 from daycare.base.limits import RULES_MAX
-from daycare.base.lines import key_lines
 from daycare.base.permission import Decision, Rule
+from daycare.base.toml_positions import key_lines
 from daycare.config import check, load
 
 

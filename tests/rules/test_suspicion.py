@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from daycare.rules import weighing
 from daycare.rules.grammar import grammar
-from daycare.rules.suspicion import FINDINGS_MAX, Finding, scan, scan_gently
+from daycare.rules.suspicion import FINDINGS_MAX, SuspiciousPassage, scan, scan_gently
 from tests.cost import IN_STEP, ROUNDS, cost, costs_at_most, holds
 
 CASES_FILE = Path(__file__).parent.parent / "data" / "suspicious.jsonl"
@@ -368,4 +368,4 @@ def test_findings_are_bounded() -> None:
 
 def test_a_finding_is_plain_data() -> None:
     (finding,) = scan("See https://example.com")
-    assert finding == Finding("warning", "address", 4, 23, finding.why, "")
+    assert finding == SuspiciousPassage("warning", "address", 4, 23, finding.why, "")

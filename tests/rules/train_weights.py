@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from daycare.rules import weighing
-from daycare.rules.meaning import Reader
+from daycare.rules.meaning import MeaningReader
 from daycare.rules.normal import Copy, bare, chunks, folded, whole
 
 CASES: Final = Path(__file__).parent.parent / "data" / "suspicious.jsonl"
@@ -37,7 +37,7 @@ KEPT: Final = 1_000  # features; each takes time to look for
 Passage = frozenset[str]
 
 
-class Passages(Reader):
+class Passages(MeaningReader):
     """Reads a text and keeps the features of its passages."""
 
     def __init__(self, text: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from daycare.ops.starts import Record
+from daycare.ops.crash_log import CrashRecord
 from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess
 from tests.crash.campaign import Campaign, When, say
 from tests.crash.figures import Figures
@@ -155,7 +155,7 @@ def _told(pid: int) -> str:
 def running_since(home: Home) -> int | None:
     """Return since when a run has not ended, as the home says."""
     file = home.path / "starts.json"
-    return msgspec.json.decode(file.read_bytes(), type=Record).running_since if file.exists() else None
+    return msgspec.json.decode(file.read_bytes(), type=CrashRecord).running_since if file.exists() else None
 
 
 def run(stops: int, seed: int) -> tuple[Figures, Stopper]:

@@ -7,7 +7,7 @@ import time
 import trio
 
 from daycare.plugin import Health, Plugin, PluginContext
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.fake_connector import FakeConnector
 
 FAULT = "DAYCARE_TEST_FAULT"
 
@@ -28,4 +28,4 @@ async def _start(context: PluginContext) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-plugin = Plugin(name="faults", connectors={"pigeon": Pigeon}, start=_start)
+plugin = Plugin(name="faults", connectors={"pigeon": FakeConnector}, start=_start)

@@ -13,17 +13,17 @@ import trio
 
 from daycare.base.clock import SystemClock
 from daycare.base.limits import CLOSE_MAX_S, HOLD_S, HOLD_TRY_S, UNCLEAN_STARTS_MAX, UNCLEAN_WITHIN_S
-from daycare.ops.holding import Holding
-from daycare.ops.leaving import Leaving
-from daycare.ops.life import Life
-from daycare.ops.starts import Record, Starts, Verdict
+from daycare.ops.crash_breaker import CrashBreaker
+from daycare.ops.crash_log import CrashLog, CrashRecord, CrashVerdict
+from daycare.ops.daemon_lifecycle import DaemonLifecycle
+from daycare.ops.shutdown import ShutdownGuard
 from daycare.ops.stop import ending
 from daycare.store.home import Home as StoredHome
 from daycare.store.records import Reply
 from daycare.testing.clock import VirtualClock
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.daemon_process import status
-from daycare.testing.house import OWNER, House, open_house
-from daycare.testing.pigeon import NAME, Pigeon
+from daycare.testing.fake_connector import NAME, FakeConnector
 from tests.crash.process import Home
 from tests.service.faults import FAULT
 from tests.telegram.campaign.warm import Kennel
@@ -31,26 +31,26 @@ from tests.telegram.campaign.warm import Kennel
 NESTLING = "nestling"  # a second connector
 
 
-class Nestling(Pigeon):
+class Nestling(FakeConnector):
     name = NESTLING
 
 
 # -- what is remembered of starts --------------------------------------------------------------------------------------
 
 
-def _starts(folder: Path) -> Starts:
-    return Starts(folder / "starts.json", VirtualClock())
+def _starts(folder: Path) -> CrashLog:
+    return CrashLog(folder / "starts.json", VirtualClock())
 
 
 async def test_three_starts_after_crashes_within_five_minutes_open_it(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
 
-    def start() -> Verdict:
-        return Starts(tmp_path / "starts.json", clock).begin()
+    def start() -> CrashVerdict:
+        return CrashLog(tmp_path / "starts.json", clock).begin()
 
-    assert start() == Verdict(), "the first start of a home follows nothing"
+    assert start() == CrashVerdict(), "the first start of a home follows nothing"
     for number in range(1, UNCLEAN_STARTS_MAX):
-        assert start() == Verdict(unclean=number)
+        assert start() == CrashVerdict(unclean=number)
     found = start()
     assert (found.all, found.reason) == (True, "3 unclean starts within 5 minutes")
     await trio.sleep(UNCLEAN_WITHIN_S + 1)
@@ -60,10 +60,10 @@ async def test_three_starts_after_crashes_within_five_minutes_open_it(tmp_path: 
 async def test_slow_crashes_and_orderly_ends_do_not_open_it(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
     for _ in range(10):
-        assert not Starts(tmp_path / "starts.json", clock).begin().all
+        assert not CrashLog(tmp_path / "starts.json", clock).begin().all
         await trio.sleep(UNCLEAN_WITHIN_S / 2 + 1)
     for _ in range(10):
-        starts = Starts(tmp_path / "starts.json", clock)
+        starts = CrashLog(tmp_path / "starts.json", clock)
         assert not starts.begin().all
         starts.end()
 
@@ -83,13 +83,13 @@ async def test_the_record_is_on_disk_before_the_run_and_survives_being_cut_off(
 async def test_a_clock_that_is_set_back_opens_nothing(tmp_path: Path, autojump_clock: object) -> None:
     ahead = VirtualClock(VirtualClock().now_ms() + 86_400_000)
     for _ in range(UNCLEAN_STARTS_MAX):
-        Starts(tmp_path / "starts.json", ahead).begin()
+        CrashLog(tmp_path / "starts.json", ahead).begin()
     assert _starts(tmp_path).begin().unclean == 1
 
 
 async def test_a_disk_that_refuses_costs_the_record_and_no_start(tmp_path: Path, autojump_clock: object) -> None:
-    starts = Starts(tmp_path / "missing" / "starts.json", VirtualClock())
-    assert starts.begin() == Verdict()
+    starts = CrashLog(tmp_path / "missing" / "starts.json", VirtualClock())
+    assert starts.begin() == CrashVerdict()
     starts.end()
 
 
@@ -97,17 +97,19 @@ async def test_a_disk_that_refuses_costs_the_record_and_no_start(tmp_path: Path,
 
 
 @asynccontextmanager
-async def _held(folder: Path, verdict: Verdict) -> AsyncIterator[tuple[House, Holding, Starts, Pigeon]]:
+async def _held(
+    folder: Path, verdict: CrashVerdict
+) -> AsyncIterator[tuple[TestDaemon, CrashBreaker, CrashLog, FakeConnector]]:
     """Open a house with two connectors that starts with a verdict."""
-    pigeon, nestling = Pigeon(), Nestling()
-    other = Pigeon.plugin(nestling)
+    pigeon, nestling = FakeConnector(), Nestling()
+    other = FakeConnector.plugin(nestling)
     plugins = [pigeon.plugin(), type(other)(name=NESTLING, connectors={NESTLING: lambda: nestling})]
-    async with open_house(folder, plugins=plugins, work=False) as house, trio.open_nursery() as nursery:
+    async with open_daemon(folder, plugins=plugins, work=False) as house, trio.open_nursery() as nursery:
         daemon = house.daemon
-        starts = Starts(folder / "starts.json", daemon.clock)
+        starts = CrashLog(folder / "starts.json", daemon.clock)
         starts.begin()
         await daemon.store.people.link(f"{NAME}:1", OWNER)
-        holding = Holding(
+        holding = CrashBreaker(
             verdict,
             starts,
             daemon.extensions.pushing,
@@ -125,13 +127,13 @@ async def _held(folder: Path, verdict: Verdict) -> AsyncIterator[tuple[House, Ho
         nursery.cancel_scope.cancel()
 
 
-async def _states(house: House) -> dict[str, str]:
+async def _states(house: TestDaemon) -> dict[str, str]:
     told = (await house.daemon.status())["connectors"]
     return {name: each["state"] for name, each in told.items() if name in (NAME, NESTLING)}
 
 
 async def test_while_it_is_open_the_house_works_and_replies_wait(tmp_path: Path, autojump_clock: object) -> None:
-    async with _held(tmp_path, Verdict(all=True, unclean=3)) as (house, _, _, pigeon):
+    async with _held(tmp_path, CrashVerdict(all=True, unclean=3)) as (house, _, _, pigeon):
         assert await _states(house) == {NAME: "held", NESTLING: "held"}
         reason = (await house.daemon.status())["connectors"][NAME]["reason"]
         assert reason.startswith("kept down: 3 unclean starts within 5 minutes; tried again at")
@@ -147,7 +149,7 @@ async def test_while_it_is_open_the_house_works_and_replies_wait(tmp_path: Path,
 async def test_connectors_are_tried_one_by_one_and_the_owner_is_told_in_chat(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with _held(tmp_path, Verdict(all=True, unclean=3)) as (house, _, _, pigeon):
+    async with _held(tmp_path, CrashVerdict(all=True, unclean=3)) as (house, _, _, pigeon):
         await house.agent(f"/{OWNER}/{NAME}")
         await trio.sleep(HOLD_S + 30)  # those that nobody has set up are tried in a second
         first = await _states(house)
@@ -179,7 +181,7 @@ async def test_what_killed_the_daemon_when_it_was_tried_stays_down_alone(
 
 
 async def test_after_an_orderly_end_nothing_is_kept_down(tmp_path: Path, autojump_clock: object) -> None:
-    async with _held(tmp_path, Verdict()) as (house, holding, _, _):
+    async with _held(tmp_path, CrashVerdict()) as (house, holding, _, _):
         assert await _states(house) == {NAME: "up", NESTLING: "up"}
         assert not holding.held
 
@@ -214,8 +216,8 @@ async def test_a_plugin_that_kills_the_daemon_is_kept_down_while_the_api_stays_u
         log = (home.path / "daycare.log").read_text()
         assert '"event": "breaker.open"' in log
         await process.stop()
-        record = Record(**json.loads((home.path / "starts.json").read_bytes()))
-        assert record == Record(), "the owner has ended it in order, and knows"
+        record = CrashRecord(**json.loads((home.path / "starts.json").read_bytes()))
+        assert record == CrashRecord(), "the owner has ended it in order, and knows"
     finally:
         await process.kill()
 
@@ -252,10 +254,10 @@ def test_a_wish_to_end_that_comes_before_the_daemon_listens_is_kept_for_it(
     home: Home, handlers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     early: list[int] = []
-    life = Life(StoredHome(home.path), SystemClock(), again=list, early=early)
+    life = DaemonLifecycle(StoredHome(home.path), SystemClock(), again=list, early=early)
     armed: list[float] = []
-    monkeypatch.setattr(Leaving, "arm", lambda _, seconds: armed.append(seconds))
-    monkeypatch.setattr(Leaving, "sweep", lambda _: 0)  # it would end what other tests have started
+    monkeypatch.setattr(ShutdownGuard, "arm", lambda _, seconds: armed.append(seconds))
+    monkeypatch.setattr(ShutdownGuard, "sweep", lambda _: 0)  # it would end what other tests have started
     with life.span():
         life.note_signals()
         signal.raise_signal(signal.SIGTERM)

@@ -12,12 +12,12 @@ from daycare.actors.supervisor import Supervisor
 from daycare.base.connector import Health
 from daycare.base.limits import WATCHDOG_STALLED_S
 from daycare.features import open_store
-from daycare.ops.notify import Notify
+from daycare.ops.notify import ServiceNotify
 from daycare.ops.watchdog import Starting, Watchdog
 from daycare.store.sqlite import watch
+from daycare.testing.daemon import open_daemon
 from daycare.testing.daemon_process import client_of, status
-from daycare.testing.house import open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.fake_connector import FakeConnector
 from tests.crash.process import Home
 from tests.service.faults import FAULT
 from tests.service.manager import Manager, manager
@@ -48,7 +48,7 @@ def home() -> Iterator[Home]:
 @pytest.mark.parametrize("abstract", [False, True])
 def test_what_is_said_arrives_by_path_and_by_abstract_name(tmp_path: Path, abstract: bool) -> None:
     with manager(tmp_path, abstract=abstract) as systemd:
-        notify = Notify.found(systemd.environment(watchdog_s=6.0))
+        notify = ServiceNotify.found(systemd.environment(watchdog_s=6.0))
         assert notify and notify.every_s == 2.0
         notify.ready("two\nlines")
         notify.alive()
@@ -59,21 +59,21 @@ def test_what_is_said_arrives_by_path_and_by_abstract_name(tmp_path: Path, abstr
 
 @pytest.mark.parametrize("address", ["", "vsock:2:1", "relative/path"])
 def test_without_a_manager_nothing_is_said_and_nothing_fails(address: str) -> None:
-    notify = Notify.found({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000"})
+    notify = ServiceNotify.found({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000"})
     notify.ready("on")
     assert not notify and notify.watchdog_s is None and not notify.send("READY=1")
 
 
 def test_a_manager_that_is_gone_or_overrun_costs_nothing(tmp_path: Path) -> None:
     with manager(tmp_path) as systemd:
-        notify = Notify.found(systemd.environment())
+        notify = ServiceNotify.found(systemd.environment())
         assert sum(notify.send("X" * 1000) for _ in range(10_000)) < 10_000, "its buffer is full at some time"
     assert not notify.send("READY=1")
     notify.close()
 
 
 def test_the_watchdog_of_another_process_is_none_of_ours(systemd: Manager) -> None:
-    notify = Notify.found(systemd.environment(watchdog_s=6.0) | {"WATCHDOG_PID": "1"})
+    notify = ServiceNotify.found(systemd.environment(watchdog_s=6.0) | {"WATCHDOG_PID": "1"})
     assert notify.watchdog_s is None
     notify.close()
 
@@ -82,7 +82,7 @@ def test_a_start_that_works_gets_more_time_and_one_that_waits_gets_none(
     systemd: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("daycare.ops.watchdog.START_LOOK_S", 0.5)
-    notify = Notify.found(systemd.environment())
+    notify = ServiceNotify.found(systemd.environment())
     with Starting(notify):
         while "EXTEND_TIMEOUT_USEC=60000000" not in systemd.lines():
             assert sum(range(1_000_000))
@@ -151,7 +151,7 @@ async def test_a_writer_that_stands_still_stops_the_signs_and_one_that_goes_on_b
     tmp_path: Path, systemd: Manager, hasty_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "LOOK_S", 1e9)  # it works in the thread, too, and virtual time would pass meanwhile
-    notify = Notify.found(systemd.environment(watchdog_s=30.0))
+    notify = ServiceNotify.found(systemd.environment(watchdog_s=30.0))
     stuck = threading.Event()
     async with open_store(str(tmp_path / "d.db")) as store, trio.open_nursery() as nursery:
         nursery.start_soon(Watchdog(notify, {"store": store.pulse}, lambda: "working").run)
@@ -184,10 +184,10 @@ async def test_long_work_on_the_whole_file_is_seen_to_get_on(tmp_path: Path) -> 
 async def test_a_sweep_that_stands_still_stops_the_signs(
     tmp_path: Path, systemd: Manager, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notify = Notify.found(systemd.environment(watchdog_s=30.0))
+    notify = ServiceNotify.found(systemd.environment(watchdog_s=30.0))
 
     async def measured(expected: bool) -> None:
-        async with open_house(tmp_path, location="memory:") as house, trio.open_nursery() as nursery:
+        async with open_daemon(tmp_path, location="memory:") as house, trio.open_nursery() as nursery:
             daemon = house.daemon
             nursery.start_soon(Watchdog(notify, {"agents": daemon.standing.pulses["agents"]}, lambda: "").run)
             house.model.enqueue(500.0)  # somebody is awake for long
@@ -205,8 +205,8 @@ async def test_a_sweep_that_stands_still_stops_the_signs(
 async def test_a_platform_that_is_away_is_degraded_and_no_reason_to_be_killed(
     tmp_path: Path, systemd: Manager, autojump_clock: object
 ) -> None:
-    notify = Notify.found(systemd.environment(watchdog_s=30.0))
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house, trio.open_nursery() as nursery:
+    notify = ServiceNotify.found(systemd.environment(watchdog_s=30.0))
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house, trio.open_nursery() as nursery:
         daemon = house.daemon
         nursery.start_soon(Watchdog(notify, {"store": daemon.store.pulse}, daemon.standing.line).run)
         assert any(line.startswith("STATUS=working") for line in await _signs(systemd, 20.0))

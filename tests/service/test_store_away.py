@@ -10,27 +10,27 @@ from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.features import open_store
 from daycare.store.sqlite import guard, mark
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from tests.store.samples import HandClock
 from tests.store.test_trust import WITHIN_S, damage
 
 DOC = Path(__file__).parents[2] / "doc" / "operate" / "upkeep.md"
 
 
-def removed(house: House, file: Path) -> None:
+def removed(house: TestDaemon, file: Path) -> None:
     file.unlink()
 
 
-def replaced(house: House, file: Path) -> None:
+def replaced(house: TestDaemon, file: Path) -> None:
     (file.parent / "other.db").replace(file)
 
 
-def log_removed(house: House, file: Path) -> None:
+def log_removed(house: TestDaemon, file: Path) -> None:
     Path(f"{file}-wal").unlink()
 
 
-def damaged(house: House, file: Path) -> None:
+def damaged(house: TestDaemon, file: Path) -> None:
     with pytest.raises(StoreAwayError):  # as whoever needs that page finds it
         house.store._reader.execute("SELECT * FROM approval_grants").fetchall()
 
@@ -43,7 +43,7 @@ FAULTS = {
 }
 
 
-async def red(house: House) -> set[str]:
+async def red(house: TestDaemon) -> set[str]:
     return {each.name for each in await house.daemon.health.look(whole=True) if not each.ok}
 
 
@@ -55,12 +55,12 @@ async def test_each_fault_of_the_file_is_seen_everywhere_within_seconds_and_told
     file = tmp_path / "daycare.db"
     async with open_store(str(tmp_path / "other.db"), HandClock(), inline=True):
         pass
-    async with open_house(tmp_path, location="daycare.db") as house:
+    async with open_daemon(tmp_path, location="daycare.db") as house:
         await house.talk("hello")
     if strike is damaged:
         damage(file, "approval_grants")
-    pigeon = Pigeon()
-    async with open_house(tmp_path, location="daycare.db", plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, location="daycare.db", plugins=[pigeon.plugin()]) as house:
         await house.store.people.link("pigeon:7", "ann")
         await house.talk("hello")
         assert "store" not in await red(house)
@@ -88,8 +88,8 @@ async def test_each_fault_of_the_file_is_seen_everywhere_within_seconds_and_told
 async def test_a_messenger_that_is_away_hears_of_it_when_it_is_back(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, location="daycare.db", plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, location="daycare.db", plugins=[pigeon.plugin()]) as house:
         await house.store.people.link("pigeon:7", "ann")
         await trio.sleep(1)
         pigeon.enqueue(StoreAwayError("AWAY", "no"), ValueError("a defect"))
@@ -102,17 +102,17 @@ async def test_commits_that_vanished_are_told_once_and_seen_for_a_day(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     file = tmp_path / "daycare.db"
-    async with open_house(tmp_path, location="daycare.db") as house:
+    async with open_daemon(tmp_path, location="daycare.db") as house:
         await house.talk("hello")
     before = file.read_bytes()
-    async with open_house(tmp_path, location="daycare.db") as house:
+    async with open_daemon(tmp_path, location="daycare.db") as house:
         await house.talk("one more")
         await house.talk("and one more")
     file.write_bytes(before)
     assert len(mark.read(str(file)).newest) == 4
     wall = VirtualClock()
     for told in (1, 0):
-        async with open_house(tmp_path, location="daycare.db", clock=wall) as house:
+        async with open_daemon(tmp_path, location="daycare.db", clock=wall) as house:
             await trio.sleep(WITHIN_S)
             assert "commits" in await red(house)
             assert "missing of what was committed" in house.daemon.standing.line()

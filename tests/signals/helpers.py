@@ -11,7 +11,7 @@ from daycare.features.signals.records import Signal
 from daycare.features.signals.rows import SignalRows
 from daycare.plugin import InferRequest, StreamEvent
 from daycare.store.records import AgentConfig, User
-from daycare.testing.house import OWNER, House
+from daycare.testing.daemon import OWNER, TestDaemon
 from daycare.testing.scripted import Scripted, say
 
 IDA = f"/{OWNER}/agent/ida"
@@ -40,34 +40,34 @@ class Several(Scripted):
                 yield event
 
 
-async def living(house: House, *paths: str) -> None:
+async def living(house: TestDaemon, *paths: str) -> None:
     """Let agents be there."""
     for path in paths:
         await house.agent(path, AgentConfig(system_prompt=f"You are the agent {path}."))
 
 
-async def person(house: House, name: str, parent: str | None = None) -> None:
+async def person(house: TestDaemon, name: str, parent: str | None = None) -> None:
     """Let another person be there, and talk once."""
     await house.store.people.add(User(id=name, name=name, parent=parent, keys=(f"direct:{name}",)))
 
 
-async def subscribe(house: House, path: str, pattern: str, *, silent: bool = False) -> None:
+async def subscribe(house: TestDaemon, path: str, pattern: str, *, silent: bool = False) -> None:
     """Subscribe an agent."""
     await house.daemon.signals.controls.subscribe(path, pattern, silent=silent)
 
 
-async def send(house: House, type_: str, data: str = "", **more: Any) -> Signal:
+async def send(house: TestDaemon, type_: str, data: str = "", **more: Any) -> Signal:
     """Send a signal as somebody at the command line would."""
     more = {"user": OWNER, "call": f"test:{trio.current_time()}:{type_}:{data}"} | more
     return await house.daemon.signals.controls.send(more.pop("user"), type_, data, **more)
 
 
-async def history(house: House) -> list[Signal]:
+async def history(house: TestDaemon) -> list[Signal]:
     """Return all signals, oldest first."""
     return list(reversed(await house.store.of(SignalRows).find(limit=1_000)))
 
 
-async def heard(house: House, path: str) -> list[str]:
+async def heard(house: TestDaemon, path: str) -> list[str]:
     """Return the signals that an agent has read, as its history has them."""
     agent = await house.daemon.directory.at(path)
     messages = await house.store.turns.history(agent.id, agent.session, 1_000)

@@ -12,12 +12,12 @@ from daycare.store.records import AgentConfig
 from daycare.store.records_budgets import BudgetRow
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.chance import sliced
 from tests.signals.helpers import ANN, IDA, TOM, heard, history
 
-Story = Callable[[House], Awaitable[None]]
+Story = Callable[[TestDaemon], Awaitable[None]]
 
 
 def model() -> Scripted:
@@ -32,13 +32,13 @@ def model() -> Scripted:
     return Scripted(answer)
 
 
-async def begin(house: House) -> None:
+async def begin(house: TestDaemon) -> None:
     await house.hear(await house.say("hello", key="hello"))
     for path in (IDA, TOM):
         await house.agent(path)
 
 
-async def tells(house: House) -> None:
+async def tells(house: TestDaemon) -> None:
     """An agent sends a delayed signal; two get it, one as a note; it itself does not."""
     await begin(house)
     for path in (ANN, IDA, TOM):
@@ -52,7 +52,7 @@ async def tells(house: House) -> None:
     assert await heard(house, ANN) == []
 
 
-async def falls_idle(house: House) -> None:
+async def falls_idle(house: TestDaemon) -> None:
     """A conversation becomes idle, and another agent hears of it."""
     await begin(house)
     await house.daemon.signals.controls.subscribe(IDA, f"agent:{ANN}:idle")
@@ -62,8 +62,8 @@ async def falls_idle(house: House) -> None:
     assert len(await history(house)) == 1
 
 
-async def beats(house: House) -> None:
-    """A lasting agent's heart beats once, and its person hears what came of it."""
+async def beats(house: TestDaemon) -> None:
+    """A permanent agent's heart beats once, and its person hears what came of it."""
     await begin(house)
     row = BudgetRow(path="/", limits={"day.tokens": 10**9}, raises={}, set_by="ann", updated_at=1)
     await house.store.budgets.put(row)

@@ -12,14 +12,14 @@ from daycare.store.records import AgentConfig
 from daycare.store.records_budgets import BudgetRow
 from daycare.store.records_documents import Attribution
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import say
 from tests.signals.helpers import ANN, IDA, Several, living, subscribe
 
 EVERY = 300
 
 
-async def budget(house: House, path: str = "/ann", **limits: int) -> None:
+async def budget(house: TestDaemon, path: str = "/ann", **limits: int) -> None:
     """Set a budget, as `daycare budget set` does; none without limits."""
     if limits:
         row = BudgetRow(path=path, limits={f"day.{name}": amount for name, amount in limits.items()}, raises={},
@@ -30,14 +30,14 @@ async def budget(house: House, path: str = "/ann", **limits: int) -> None:
     house.daemon.budgets.forget()
 
 
-async def beat(house: House, path: str, every_s: int = EVERY) -> None:
+async def beat(house: TestDaemon, path: str, every_s: int = EVERY) -> None:
     """Set an agent's heartbeat, past the check of the API."""
     agent = await house.daemon.directory.at(path)
     config = AgentConfig(system_prompt=f"You are the agent {path}.", heartbeat_s=every_s)
     await house.store.agents.configure(agent.id, config)
 
 
-async def told(house: House, path: str) -> dict[str, object]:
+async def told(house: TestDaemon, path: str) -> dict[str, object]:
     """Return what `agents show` says of a heartbeat."""
     found = await house.daemon.signals.heartbeats.told(await house.daemon.directory.at(path))
     assert found is not None
@@ -45,7 +45,7 @@ async def told(house: House, path: str) -> dict[str, object]:
 
 
 async def test_a_heart_beats_while_nothing_else_happens(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await budget(house, tokens=10_000_000)
         house.model.default = lambda _: say("NO_REPLY")
         await house.talk("hello")
@@ -67,7 +67,7 @@ async def test_a_heart_beats_while_nothing_else_happens(tmp_path: Path, autojump
 async def test_it_waits_as_long_after_work_and_never_beats_twice_at_once(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await budget(house, tokens=10_000_000)
         house.model.default = lambda _: say("NO_REPLY")
         await house.talk("hello")
@@ -86,13 +86,13 @@ async def test_it_waits_as_long_after_work_and_never_beats_twice_at_once(
 async def test_after_downtime_there_is_one_beat(tmp_path: Path, autojump_clock: object) -> None:
     model, clock = Several(), VirtualClock()
     model.default = lambda _: say("NO_REPLY")
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         await budget(house, tokens=10_000_000)
         await house.talk("hello")
         await beat(house, ANN)
         await trio.sleep(60)
     await trio.sleep(100_000)
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         await trio.sleep(60)
         assert len(model.history) == 2
         await trio.sleep(EVERY - 60)
@@ -104,7 +104,7 @@ async def test_after_downtime_there_is_one_beat(tmp_path: Path, autojump_clock: 
 async def test_what_a_heartbeat_finds_reaches_the_last_conversation(tmp_path: Path, autojump_clock: object) -> None:
     model = Several()
     model.script(IDA).enqueue(say("The parcel is there."))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await budget(house, tokens=10_000_000)
         await house.talk("hello")
         await living(house, IDA)
@@ -117,7 +117,7 @@ async def test_what_a_heartbeat_finds_reaches_the_last_conversation(tmp_path: Pa
 
 
 async def test_without_a_budget_none_may_be_set_and_none_beats(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         house.model.default = lambda _: say("NO_REPLY")
         await house.talk("hello")
         check = house.daemon.signals.heartbeats.check
@@ -152,7 +152,7 @@ async def test_without_a_budget_none_may_be_set_and_none_beats(tmp_path: Path, a
 
 
 async def test_a_budget_that_is_used_up_pauses_it_without_a_word(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         house.model.default = lambda _: say("NO_REPLY")
         await budget(house, calls=5)
         await house.talk("hello")
@@ -165,7 +165,7 @@ async def test_a_budget_that_is_used_up_pauses_it_without_a_word(tmp_path: Path,
 
 
 async def test_a_document_says_what_to_look_at(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         house.model.default = lambda _: say("NO_REPLY")
         await budget(house, tokens=10_000_000)
         await house.talk("hello")
@@ -179,7 +179,7 @@ async def test_a_document_says_what_to_look_at(tmp_path: Path, autojump_clock: o
 
 
 async def test_a_heartbeat_is_no_work_that_others_hear_of(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         house.model.default = lambda _: say("NO_REPLY")
         await budget(house, tokens=10_000_000)
         await living(house, IDA)
@@ -193,7 +193,7 @@ async def test_a_heartbeat_is_no_work_that_others_hear_of(tmp_path: Path, autoju
 
 async def test_a_clock_set_back_stops_no_heart(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, clock=clock) as house:
+    async with open_daemon(tmp_path, clock=clock) as house:
         house.model.default = lambda _: say("NO_REPLY")
         await budget(house, tokens=10_000_000)
         await house.agent(ANN)

@@ -8,12 +8,12 @@ from daycare.base.limits import HOPS_MAX, SIGNAL_IDLE_S
 from daycare.features.signals.lives import Listeners
 from daycare.plugin import Completion, InferRequest
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import call, say
 from tests.signals.helpers import ANN, IDA, TOM, Several, heard, history, living, subscribe
 
 
-async def told(house: House) -> list[tuple[str, str]]:
+async def told(house: TestDaemon) -> list[tuple[str, str]]:
     """Return what was told of agents and is out."""
     return [(it.sender, it.type.rsplit(":", 1)[1]) for it in await history(house) if it.state == "fired"]
 
@@ -23,7 +23,7 @@ async def test_an_agent_is_idle_after_a_minute_and_wakes_with_the_next_message(
 ) -> None:
     model = Several()
     model.script(IDA)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await living(house, IDA)
         await subscribe(house, IDA, "agent:*:idle")
         await subscribe(house, IDA, f"agent:{ANN}:wake")
@@ -44,7 +44,7 @@ async def test_an_agent_is_idle_after_a_minute_and_wakes_with_the_next_message(
 
 
 async def test_nothing_is_written_where_nobody_listens(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await living(house, IDA)
         await subscribe(house, IDA, "tea:*")
         await subscribe(house, IDA, "*:*:*:*")
@@ -64,7 +64,7 @@ async def test_a_long_turn_is_no_idleness_and_neither_is_waiting_for_another(
     model = Several()
     model.script(IDA)
     model.script(TOM).enqueue(110.0, say("found"))
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await living(house, IDA, TOM)
         await subscribe(house, IDA, "agent:*:idle")
         model.enqueue(call(("ask", {"to": TOM, "text": "look", "deadline_s": 900})), say("not yet"), say("it is found"))
@@ -81,7 +81,7 @@ async def test_a_long_turn_is_no_idleness_and_neither_is_waiting_for_another(
 async def test_two_agents_that_listen_to_each_other_fall_silent(tmp_path: Path, autojump_clock: object) -> None:
     model = Several()
     model.script(IDA), model.script(TOM)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await living(house, IDA, TOM)
         for path in (IDA, TOM):
             await subscribe(house, path, "agent:*:idle")
@@ -101,7 +101,7 @@ async def test_two_agents_that_answer_signals_with_signals_are_stopped(tmp_path:
     model = Several()
     for path in (IDA, TOM):
         model.script(path).default = again
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await living(house, IDA, TOM)
         for path in (IDA, TOM):
             await subscribe(house, path, "ping:*")
@@ -126,7 +126,7 @@ async def test_two_agents_that_answer_idleness_with_work_are_stopped(tmp_path: P
     model = Several()
     model.script(IDA).default = busy(TOM)  # type: ignore[assignment]
     model.script(TOM)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await living(house, IDA, TOM)
         await subscribe(house, IDA, f"agent:{TOM}:idle")
         await house.post(TOM, "begin", sender=ANN, key="k")
@@ -140,7 +140,7 @@ async def test_two_agents_that_answer_idleness_with_work_are_stopped(tmp_path: P
 async def test_signals_and_heartbeats_are_no_work_that_others_hear_of(tmp_path: Path, autojump_clock: object) -> None:
     model = Several()
     model.script(IDA), model.script(TOM)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await living(house, IDA, TOM)
         await subscribe(house, IDA, "agent:*:*")
         await subscribe(house, TOM, "tea:*")
@@ -157,7 +157,7 @@ async def test_a_signal_in_between_takes_nothing_from_the_idleness_that_follows_
 ) -> None:
     model = Several()
     model.script(IDA), model.script(TOM)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await living(house, IDA, TOM)
         await subscribe(house, IDA, "agent:*:idle")
         await subscribe(house, TOM, "tea:*")
@@ -176,14 +176,14 @@ async def test_a_dead_agent_is_not_idle_and_an_idle_agent_stays_so_over_a_restar
 ) -> None:
     model, clock = Several(), VirtualClock()
     model.script(IDA), model.script(TOM)
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         await living(house, IDA, TOM)
         await subscribe(house, IDA, "agent:*:idle")
         await house.talk("one")
         await house.post(TOM, "work", sender=ANN, key="k")
         await trio.sleep(10)
         await house.store.agents.set_state((await house.daemon.directory.at(TOM)).id, "dead", "ended")
-    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, model, location="daycare.db", clock=clock) as house:
         await trio.sleep(600)
         assert await told(house) == [(ANN, "idle")]
         assert all(it.state == "fired" for it in await history(house))

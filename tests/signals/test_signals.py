@@ -14,7 +14,7 @@ from daycare.features.signals.lives import Listeners
 from daycare.features.signals.rows import SignalRows
 from daycare.store.records import AgentConfig
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import call, say
 from tests.signals.helpers import ANN, IDA, TOM, Several, heard, history, living, person, send, subscribe
 
@@ -22,7 +22,7 @@ from tests.signals.helpers import ANN, IDA, TOM, Several, heard, history, living
 async def test_a_signal_reaches_each_that_wants_it_once(tmp_path: Path, autojump_clock: object) -> None:
     model = Several()
     model.script(IDA), model.script(TOM)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await living(house, IDA, TOM)
         await subscribe(house, IDA, "deploy:*:done")
         await subscribe(house, IDA, "deploy:shop:*")
@@ -45,7 +45,7 @@ async def test_a_signal_reaches_each_that_wants_it_once(tmp_path: Path, autojump
 async def test_the_answer_of_a_conversation_reaches_its_person_unless_it_is_silence(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         await subscribe(house, ANN, "deploy:done")
         house.model.enqueue(say("NO_REPLY"), say("The shop is out."))
@@ -58,7 +58,7 @@ async def test_the_answer_of_a_conversation_reaches_its_person_unless_it_is_sile
 
 
 async def test_a_silent_subscription_costs_no_turn(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         await subscribe(house, ANN, "deploy:done", silent=True)
         await send(house, "deploy:done", "fine")
@@ -71,7 +71,7 @@ async def test_a_silent_subscription_costs_no_turn(tmp_path: Path, autojump_cloc
 async def test_whoever_sends_a_signal_does_not_get_it(tmp_path: Path, autojump_clock: object) -> None:
     model = Several()
     model.script(IDA)
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         await living(house, IDA)
         await subscribe(house, ANN, "tea:*")
@@ -87,7 +87,7 @@ async def test_whoever_sends_a_signal_does_not_get_it(tmp_path: Path, autojump_c
 
 
 async def test_an_agent_subscribes_lists_and_unsubscribes_itself(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         model = house.model
         model.enqueue(call(("signal_subscribe", {"pattern": "deploy:*", "silent": True})), say("done"))
         await house.talk("subscribe")
@@ -112,7 +112,7 @@ async def test_no_signal_crosses_from_one_user_to_another_not_even_to_sub_users(
         "sue": ["/ann/subuser/sue"],
         "kim": ["/ben/subuser/kim"],
     }
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         house.model.default = lambda _: say("NO_REPLY")
         await person(house, "ben")
         await person(house, "sue", parent="ann")
@@ -136,7 +136,7 @@ async def test_no_signal_crosses_from_one_user_to_another_not_even_to_sub_users(
 
 
 async def test_a_rule_that_forbids_messages_forbids_signals_and_is_told(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         await living(house, IDA, TOM)
         agent = await house.daemon.directory.at(ANN)
@@ -162,7 +162,7 @@ async def test_a_rule_that_forbids_messages_forbids_signals_and_is_told(tmp_path
 async def test_a_full_inbox_and_a_dead_agent_keep_nobody_else_from_a_signal(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         await living(house, IDA, TOM, "/ann/agent/uma")
         for path in (IDA, TOM, "/ann/agent/uma"):
             await subscribe(house, path, "tea:*")
@@ -186,7 +186,7 @@ async def test_a_full_inbox_and_a_dead_agent_keep_nobody_else_from_a_signal(
 async def test_a_later_signal_of_the_same_key_replaces_the_one_that_waits(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         house.model.default = lambda _: say("NO_REPLY")
         await living(house, IDA)
         await subscribe(house, IDA, "tea:*")
@@ -203,7 +203,7 @@ async def test_a_later_signal_of_the_same_key_replaces_the_one_that_waits(
 
 
 async def test_a_repeated_call_sends_one_signal(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         first = await send(house, "tea:ready", call="c", after_s=60)
         assert (await send(house, "tea:ready", call="c")).no == first.no
         assert len(await history(house)) == 1
@@ -213,22 +213,22 @@ async def test_a_delayed_signal_survives_restarts_and_comes_late_rather_than_nev
     tmp_path: Path, autojump_clock: object
 ) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", clock=clock) as house:
         await living(house, IDA)
         await subscribe(house, IDA, "tea:*")
         await send(house, "tea:ready", after_s=3_600)
         await trio.sleep(60)
-    async with open_house(tmp_path, location="daycare.db", clock=clock, work=False) as house:
+    async with open_daemon(tmp_path, location="daycare.db", clock=clock, work=False) as house:
         await trio.sleep(2 * 3_600)
         assert [it.state for it in await history(house)] == ["waiting"]
-    async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, location="daycare.db", clock=clock) as house:
         await trio.sleep(5)
         assert [it.state for it in await history(house)] == ["fired"]
         assert await heard(house, IDA) == ["tea:ready"]
 
 
 async def test_an_agent_that_sends_too_many_is_told_to_stop(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         calls = [("signal_send", {"type": f"tea:{number}"}) for number in range(SIGNALS_PER_MINUTE + 2)]
         half = len(calls) // 2
         house.model.enqueue(call(*calls[:half]), call(*calls[half:]), say("done"))
@@ -248,7 +248,7 @@ async def test_an_agent_that_sends_too_many_is_told_to_stop(tmp_path: Path, auto
      ("agent:/ann/direct:idle", False), ("a b", False), (":".join("abcdefghi"), False), ("a" * 321, False)],
 )  # fmt: skip
 async def test_what_is_no_type_is_refused(tmp_path: Path, autojump_clock: object, text: str, good: bool) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         if good:
             await send(house, text)
             return
@@ -259,7 +259,7 @@ async def test_what_is_no_type_is_refused(tmp_path: Path, autojump_clock: object
 
 
 async def test_what_is_no_subscription_is_refused(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         for pattern in ("a*:b", "**", "", "A"):
             with pytest.raises(InvalidError, match="a pattern of signals"):
@@ -279,7 +279,7 @@ async def test_what_is_no_subscription_is_refused(tmp_path: Path, autojump_clock
 
 
 async def test_old_signals_and_subscriptions_of_the_dead_expire(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         agent = await house.agent(IDA)
         await subscribe(house, IDA, "agent:*:idle")
         fired, waiting = await send(house, "tea:a"), await send(house, "tea:b", after_s=86_400.0)

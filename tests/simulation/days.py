@@ -22,8 +22,8 @@ from daycare.base.messages import Origin
 from daycare.observe.bus import Gap
 from daycare.store.records import AgentConfig, NewAgent, User
 from daycare.testing.clock import VirtualClock, patient_clock
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.faults import Killed, Switch
-from daycare.testing.house import House, open_house
 from tests.crash.mind import trusting
 
 from . import judge
@@ -101,7 +101,7 @@ class Simulation:
         self.world = World(Random(f"{seed}/world"))
         self.mind = Mind(self.world)
         self._weather = Random(f"{seed}/weather")
-        self._house: House | None = None
+        self._house: TestDaemon | None = None
         self._door = trio.Event()
         self._talking = 0
         self._spell = 0  # lives still to die at once, one after the other
@@ -182,7 +182,7 @@ class Simulation:
         self.mind.restart()
         with trio.CancelScope() as life:
             try:
-                async with open_house(
+                async with open_daemon(
                     self.folder,
                     self.mind,
                     location="daycare.db",
@@ -211,7 +211,7 @@ class Simulation:
                 self._house = None
                 self._door = trio.Event()
 
-    async def _settle(self, house: House) -> None:
+    async def _settle(self, house: TestDaemon) -> None:
         """Move in, the first time. Ids are given, as random ones would make every run another."""
         for user in PEOPLE:
             if await house.store.people.get(user) is None:
@@ -230,7 +230,7 @@ class Simulation:
                 )
             )
 
-    async def _fate(self, house: House, switch: Switch, watch: trio.CancelScope, end: float) -> None:
+    async def _fate(self, house: TestDaemon, switch: Switch, watch: trio.CancelScope, end: float) -> None:
         """Decide how this life ends, and wait for it."""
         rng = self._weather
         hour = trio.current_time() % DAY_S / 3_600
@@ -266,7 +266,7 @@ class Simulation:
         await trio.sleep(pause_s)
         self.world.unsteady.append(self.wall.now_ms())
 
-    async def _rest(self, house: House) -> None:
+    async def _rest(self, house: TestDaemon) -> None:
         """Wait until nothing is left to do, which must not take forever."""
         store = house.store
         with trio.move_on_after(QUIET_S):
@@ -285,7 +285,7 @@ class Simulation:
 
     # -- watching ----------------------------------------------------------------------------------------------------
 
-    async def _follow(self, house: House) -> None:
+    async def _follow(self, house: TestDaemon) -> None:
         """No agent wakes while it is awake, and no lane breaks."""
         awake: set[str] = set()
         names = frozenset(("agent.woke", "agent.slept", "lane.broke"))
@@ -298,14 +298,14 @@ class Simulation:
                 elif isinstance(event, AgentSlept):
                     awake.discard(event.agent_id)
 
-    async def _watch(self, house: House, scope: trio.CancelScope) -> None:
+    async def _watch(self, house: TestDaemon, scope: trio.CancelScope) -> None:
         """What memory says of the lanes is what the store says. An operator unparks who was parked."""
         rng = Random(f"{self.seed}/watch/{self.figures.lives}")
         with scope:
             while True:
                 await self._look(house, rng)
 
-    async def _look(self, house: House, rng: Random) -> None:
+    async def _look(self, house: TestDaemon, rng: Random) -> None:
         await trio.sleep(1e-6 + rng.choice((1.0, 300.0)) * rng.random())
         helpers = [helper.id for helper in await house.store.agents.find(kinds=["sub"], limit=1_000)]
         problems = await judge.compare(house.store, house.daemon.supervisor, [*self.world.ids.values(), *helpers])

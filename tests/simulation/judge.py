@@ -224,7 +224,7 @@ class Case:
             heard = any(name[0] == "m" for name in asked) or (told.path.endswith("/direct") and (asked or notices))
             expected = told.uncertain + (told.state != "stopped") if heard else 0
             if "/agent/" in told.path and any(name[0] == "r" for name in asked) and told.state == "done":
-                expected = told.uncertain + 1  # a reminder of a lasting agent, told in its person's conversation
+                expected = told.uncertain + 1  # a reminder of a permanent agent, told in its person's conversation
             if len(texts) != expected or len(set(texts)) != len(texts):
                 self.problem(f"turn {told.turn} ({told.state}) should say {expected} things, and says {texts}")
         for turn, texts in replies.items():

@@ -26,7 +26,7 @@ from daycare.base.events import AgentSlept, AgentWoke, LaneBroke, TurnFinished
 from daycare.plugin import InferRequest, StreamEvent
 from daycare.store.records import AgentConfig, Commit, Policy
 from daycare.testing.clock import patient_clock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted
 
 from .days import deterministic
@@ -71,7 +71,7 @@ async def _interleave(seed: int, count: int, supervisor: type[Supervisor], folde
     figures = Figures(seed)
     model = _Model(rng, figures)
     with patch("daycare.kernel.Supervisor", supervisor):
-        async with open_house(folder, model, work=False) as house:
+        async with open_daemon(folder, model, work=False) as house:
             daemon = house.daemon
             for number in range(AGENTS):
                 await house.agent(f"/ann/agent/a{number}", AgentConfig(policy=rng.choice(POLICIES)))
@@ -92,7 +92,7 @@ async def _interleave(seed: int, count: int, supervisor: type[Supervisor], folde
     return figures
 
 
-async def _poster(house: House, figures: Figures, rng: Random, name: str, share: range) -> None:
+async def _poster(house: TestDaemon, figures: Figures, rng: Random, name: str, share: range) -> None:
     for number in share:
         command = rng.random() < 0.1
         figures.posts += 1
@@ -110,7 +110,7 @@ async def _poster(house: House, figures: Figures, rng: Random, name: str, share:
             await trio.lowlevel.checkpoint()
 
 
-async def _sandman(house: House, witness: "_Witness", rng: Random) -> None:
+async def _sandman(house: TestDaemon, witness: "_Witness", rng: Random) -> None:
     """Let whoever is idle sleep, again and again, at any moment."""
     while not witness.stuck:
         for _ in range(rng.randrange(5)):
@@ -147,7 +147,7 @@ class _Model(Scripted):
 class _Witness:
     """Stands between the store and the daemon."""
 
-    def __init__(self, house: House, figures: Figures) -> None:
+    def __init__(self, house: TestDaemon, figures: Figures) -> None:
         self.stuck = False
         self._house = house
         self._figures = figures
@@ -156,7 +156,7 @@ class _Witness:
         self._handled: set[int] = set()
         self._cursor = house.daemon.bus.cursor
         self._ticks = 0
-        self._announce = house.daemon.announcer.committed
+        self._announce = house.daemon.commit_hooks.committed
         house.store.subscribe(self._committed)
 
     def waiting(self) -> int:

@@ -12,11 +12,11 @@ from daycare.store.records_memories import (
     EndedTurn,
     EntityPart,
     FactPart,
-    Lesson,
-    Memory,
+    MemoryShape,
+    MergeResult,
     NewMemory,
     NewVector,
-    Shape,
+    StoredMemory,
     Tier,
 )
 from daycare.store.sqlite.store import Store
@@ -95,14 +95,14 @@ async def learned(store: Store, *add: NewMemory, **more: Any) -> list[int]:
     """Let the worker of the agent learn things from all that it has not looked at."""
     agent_id = more.pop("agent_id", "id-u1-telegram")
     after = await store.memories.mark(agent_id)
-    [waiting] = [each for each in await store.memories.uncurated(1_000) if each.agent_id == agent_id]
-    lesson = Lesson(agent_id=agent_id, after=after, through=waiting.through, add=add, **more)
+    [waiting] = [each for each in await store.memories.unextracted(1_000) if each.agent_id == agent_id]
+    lesson = MergeResult(agent_id=agent_id, after=after, through=waiting.through, add=add, **more)
     numbers = await store.memories.learn(lesson)
     assert numbers is not None
     return numbers
 
 
-async def only(store: Store, no: int, scope: str = SCOPE) -> Memory:
+async def only(store: Store, no: int, scope: str = SCOPE) -> StoredMemory:
     [found] = await store.memories.get([scope], [no])
     return found
 
@@ -115,7 +115,7 @@ def texts(store: Store, query: str, scope: str = SCOPE, **more: Any) -> list[int
     return [no for no, _ in found]
 
 
-def numbers(shapes: Sequence[Shape]) -> list[int]:
+def numbers(shapes: Sequence[MemoryShape]) -> list[int]:
     return [shape.no for shape in shapes]
 
 

@@ -219,22 +219,22 @@ async def test_a_secret_is_replaced_and_removed_by_name(store: Store) -> None:
 
 async def test_a_lasting_agent_is_made_once_for_each_call_and_never_in_anothers_place(store: Store) -> None:
     new = replace(new_agent("/u1/agent/x", kind="agent"), born="call-1")
-    first = await store.agents.create_lasting(new, 2)
-    assert (await store.agents.create_lasting(replace(new, id="other"), 2)).id == first.id
+    first = await store.agents.create_permanent(new, 2)
+    assert (await store.agents.create_permanent(replace(new, id="other"), 2)).id == first.id
     with pytest.raises(ConflictError) as taken:
-        await store.agents.create_lasting(replace(new, id="b", born="call-2"), 2)
+        await store.agents.create_permanent(replace(new, id="b", born="call-2"), 2)
     assert taken.value.code == "AGENT_EXISTS"
     second = replace(new_agent("/u1/agent/y", kind="agent"), born="call-3")
-    await store.agents.create_lasting(second, 2)
+    await store.agents.create_permanent(second, 2)
     for path, user in (("/u1/agent/z", "u1"), ("/u2/agent/z", "u2")):
         more = replace(new_agent(path, kind="agent", user=user), born=f"call-{user}")
         if user == "u2":
-            await store.agents.create_lasting(more, 2)  # others have their own room
+            await store.agents.create_permanent(more, 2)  # others have their own room
             continue
         with pytest.raises(BusyError, match="u1 has 2 permanent agents"):
-            await store.agents.create_lasting(more, 2)
+            await store.agents.create_permanent(more, 2)
     await store.agents.set_state(first.id, "dead", "for the test")
-    assert (await store.agents.create_lasting(replace(new, id="c", born="call-4"), 2)).incarnation == 2
+    assert (await store.agents.create_permanent(replace(new, id="c", born="call-4"), 2)).incarnation == 2
 
 
 async def test_concurrent_calls_do_not_go_over_the_number_of_lasting_agents(store: Store) -> None:
@@ -244,7 +244,7 @@ async def test_concurrent_calls_do_not_go_over_the_number_of_lasting_agents(stor
     async def make(number: int) -> None:
         new = replace(new_agent(f"/u1/agent/a{number}", kind="agent"), born=f"call-{number}")
         try:
-            made.append((await store.agents.create_lasting(new, 5)).path)
+            made.append((await store.agents.create_permanent(new, 5)).path)
         except BusyError as error:
             refused.append(error.code)
 

@@ -11,9 +11,9 @@ from daycare.base.messages import EnvelopeKind, Origin
 from daycare.store.records import Agent, Reply, Shows
 from daycare.store.records_approvals import (
     Approval,
+    ApprovalFinding,
     ApprovalState,
     DocumentAction,
-    Finding,
     Grant,
     Letter,
     NewApproval,
@@ -273,7 +273,7 @@ async def test_a_base_that_changed_meanwhile_is_never_overwritten(store: Store) 
 
 async def test_an_edited_one_is_pending_until_its_new_content_is_approved(store: Store) -> None:
     await agent(store)
-    it = await request(store, wish(findings=(Finding(severity="danger", meaning="x"),)))
+    it = await request(store, wish(findings=(ApprovalFinding(severity="danger", meaning="x"),)))
     new = DocumentAction(verb="write", place=MEMORY, text="- likes coffee\n")
     revision = Revision(action=new, base_hash="", salt="new", edited_by=BY)
     edited = await store.approvals.revise(it.no, revision, seen=it.content_hash)
@@ -405,7 +405,7 @@ async def test_what_was_granted_is_approved_at_once_until_the_end(store: Store, 
     assert await told(store) == [] and await store.outbox.count() == 0, "the model reads it at once"
     base = digest("- likes tea\n")
     for other in (
-        wish("2", "x", base_hash=base, findings=(Finding(severity="warning", meaning="a link"),)),
+        wish("2", "x", base_hash=base, findings=(ApprovalFinding(severity="warning", meaning="a link"),)),
         wish("3", "x", base_hash=base, kind="identity"),
         wish("4", "x", base_hash=base, kind="tool"),
         wish("5", "x", base_hash=base, decider="operator"),

@@ -8,7 +8,7 @@ from daycare.base.limits import CRON_JOBS_MAX, CRON_MISSED_ROWS, CRON_RUNS_KEPT
 from daycare.base.messages import Envelope, Message, Origin, Text, Usage
 from daycare.features.cron.records import CronFiring, CronJob, CronPost, CronRun, NewCronJob, NewCronRun
 from daycare.features.cron.rows import CronRows
-from daycare.store.records import Delivery, NewAgent, Reply, Spend, TurnEnd
+from daycare.store.records import ForwardedReply, NewAgent, Reply, Spend, TurnEnd
 from daycare.store.sqlite.store import Store
 from tests.store.samples import EPOCH_MS, HandClock, new_agent
 
@@ -75,10 +75,10 @@ async def finish(store: Store, run: CronRun, result: str = "done", *, reply: boo
         usage=Usage(10, 5),
         cost_micros=cost,
     )
-    deliveries: tuple[Delivery, ...] = ()
+    deliveries: tuple[ForwardedReply, ...] = ()
     if reply:
         person = await store.agents.create(new_agent())
-        deliveries = (Delivery(agent=person, reply=Reply(connector="telegram", text=result)),)
+        deliveries = (ForwardedReply(agent=person, reply=Reply(connector="telegram", text=result)),)
     end = TurnEnd(
         turn=turn.turn,
         state="done",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from daycare.store.records import Arrival, DeadLetter, Scrap, User
+from daycare.store.records import Arrival, DeadLetter, Fragment, User
 from daycare.store.sqlite.letters import insert
 from daycare.store.sqlite.store import Store
 from tests.cost import IN_STEP, costs_at_most
@@ -21,7 +21,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def give_up(store: Store, user: str, *numbers: int) -> None:
     """Let messages of a user become dead letters."""
-    entries = [Scrap(key=f"{user}-{n}", code="TOO_LONG", reason="too long", body="words", user=user) for n in numbers]
+    entries = [
+        Fragment(key=f"{user}-{n}", code="TOO_LONG", reason="too long", body="words", user=user) for n in numbers
+    ]
     await store.intake.take(BOT, entries)
 
 

@@ -7,10 +7,10 @@ import pytest
 import trio
 
 from daycare.base.errors import ConflictError, InvalidError
-from daycare.base.limits import CONNECTOR_NAMES_MAX, CONNECTOR_VALUE_MAX_CHARS, INBOX_MAX_MESSAGES, SCRAP_MAX_CHARS
+from daycare.base.limits import CONNECTOR_NAMES_MAX, CONNECTOR_VALUE_MAX_CHARS, FRAGMENT_MAX_CHARS, INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, Lane
 from daycare.features import open_store
-from daycare.store.records import Arrival, InboxRow, Knock, Scrap, Taken, User
+from daycare.store.records import Arrival, Fragment, InboxRow, PairingRequest, Taken, User
 from daycare.store.sqlite.store import Store
 from daycare.testing.faults import Killed, Switch
 from tests.store.samples import PATH, HandClock, answer, begin, commits, conclude, letter, new_agent, post
@@ -26,12 +26,12 @@ def arrival(key: str, *, edits: str = "", user: User | None = None, to: str = PA
     return Arrival(envelope=letter(key, to, user=owner, **more), create=create, edits=edits, user=user)
 
 
-def scrap(key: str, body: str = "{") -> Scrap:
-    return Scrap(key=key, code="UNREADABLE", reason="no JSON", body=body)
+def scrap(key: str, body: str = "{") -> Fragment:
+    return Fragment(key=key, code="UNREADABLE", reason="no JSON", body=body)
 
 
-def knock(key: str = "telegram:66") -> Knock:
-    return Knock(key=key, connector=BOT, kind="person", name="Eve", code_hash="h" * 64)
+def knock(key: str = "telegram:66") -> PairingRequest:
+    return PairingRequest(key=key, connector=BOT, kind="person", name="Eve", code_hash="h" * 64)
 
 
 async def waiting(store: Store, path: str = PATH) -> list[InboxRow]:
@@ -81,7 +81,7 @@ async def test_a_crash_at_the_commit_leaves_all_of_a_batch_or_nothing(
     tmp_path: Path, autojump_clock: object, when: Literal["before", "after"]
 ) -> None:
     file = str(tmp_path / "daycare.db")
-    batch: list[Arrival | Knock | Scrap] = [
+    batch: list[Arrival | PairingRequest | Fragment] = [
         arrival("a"),
         scrap("s"),
         knock(),
@@ -132,7 +132,7 @@ async def test_scrap_is_kept_once_per_key_and_connector_and_cannot_be_replayed(s
             await store.intake.take(connector, [scrap("update:7", "x" * 10_000)])
     letters = await store.dead.find()
     assert len(letters) == 2, "two bots may count alike"
-    assert {(it.source, it.code, len(it.body)) for it in letters} == {("intake", "UNREADABLE", SCRAP_MAX_CHARS)}
+    assert {(it.source, it.code, len(it.body)) for it in letters} == {("intake", "UNREADABLE", FRAGMENT_MAX_CHARS)}
     with pytest.raises(ConflictError):
         await store.dead.replay(letters[0].no)
 

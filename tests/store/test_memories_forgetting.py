@@ -7,7 +7,7 @@ from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, Too
 from daycare.store.records import Agent, Effects, Summary, Turn
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
-from daycare.store.records_memories import Forgotten, Lesson, Memory, Superseded, Tier
+from daycare.store.records_memories import Forgotten, MergeResult, StoredMemory, Superseded, Tier
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
@@ -33,7 +33,7 @@ BY = Attribution(origin=Origin.AGENT, author="/ann/telegram", reason="because of
 
 
 async def all_texts(store: Store, scope: str = SCOPE) -> list[str]:
-    found: list[Memory] = []
+    found: list[StoredMemory] = []
     for tier in Tier:
         found += await store.memories.find(scope, tier, living=False)
     return sorted(it.text for it in found)
@@ -61,7 +61,7 @@ async def test_a_forgotten_memory_is_found_in_no_way(store: Store) -> None:
     counts = await store.memories.counts(SCOPE)
     assert (counts.logs, counts.text_bytes) == (1, len("another word"))
     assert store.memories.gone_since(SCOPE, gone) == [one]
-    assert (await store.memories.uncurated(9))[0].entries == 1
+    assert (await store.memories.unextracted(9))[0].entries == 1
     assert await store.memories.entries(
         "id-u1-telegram", after=0, through=two, max_chars=999
     ) == await store.memories.get([SCOPE], [two])
@@ -131,7 +131,7 @@ async def test_what_is_learned_from_forgotten_entries_only_is_left_out(store: St
     one, two = await logged(store, "secret", "open")
     through = two
     await store.memories.forget(SCOPE, [one])
-    lesson = Lesson(
+    lesson = MergeResult(
         agent_id="id-u1-telegram",
         after=0,
         through=through,

@@ -11,7 +11,7 @@ from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.messages import EnvelopeKind, Message, Text
 from daycare.features import open_store
 from daycare.store.records import Agent, Summary, Turn
-from daycare.store.records_memories import EndedTurn, Lesson, Memory, Seen, Superseded, Tier
+from daycare.store.records_memories import EndedTurn, MergeResult, Seen, StoredMemory, Superseded, Tier
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     SCOPE,
@@ -182,33 +182,33 @@ async def test_however_turns_end_each_is_logged_once_and_in_order(steps: list[tu
 # -- curation ----------------------------------------------------------------------------------------------------------
 
 
-async def entries(store: Store, after: int, through: int, max_chars: int = 10_000) -> list[Memory]:
+async def entries(store: Store, after: int, through: int, max_chars: int = 10_000) -> list[StoredMemory]:
     return await store.memories.entries("id-u1-telegram", after=after, through=through, max_chars=max_chars)
 
 
 async def test_what_is_logged_waits_for_the_worker_until_its_mark_has_passed(store: Store, clock: HandClock) -> None:
     first, second = await logged(store, "one", "two", at_ms=EPOCH_MS + 7)
-    [waiting] = await store.memories.uncurated(10)
+    [waiting] = await store.memories.unextracted(10)
     assert (waiting.after, waiting.through, waiting.entries) == (0, second, 2)
     assert (waiting.oldest_ms, waiting.newest_ms) == (EPOCH_MS + 7, EPOCH_MS + 7)
     assert (waiting.session, waiting.current, waiting.compacted) == (1, 1, False)
     assert [it.text for it in await entries(store, 0, second)] == ["one", "two"]
     assert [it.text for it in await entries(store, 0, second, max_chars=3)] == ["one"]
     assert [it.text for it in await entries(store, first, second, max_chars=0)] == ["two"], "at least one"
-    assert await store.memories.learn(Lesson(agent_id=waiting.agent_id, after=0, through=first)) == []
-    [waiting] = await store.memories.uncurated(10)
+    assert await store.memories.learn(MergeResult(agent_id=waiting.agent_id, after=0, through=first)) == []
+    [waiting] = await store.memories.unextracted(10)
     assert (waiting.after, waiting.through, waiting.entries) == (first, second, 1)
     assert await store.memories.mark(waiting.agent_id) == first
     await learned(store)
-    assert await store.memories.uncurated(10) == []
+    assert await store.memories.unextracted(10) == []
     [third] = await logged(store, "three")
-    [waiting] = await store.memories.uncurated(10)
+    [waiting] = await store.memories.unextracted(10)
     assert (waiting.after, waiting.through) == (second, third)
 
 
 async def test_of_a_range_only_the_first_who_learns_from_it_is_heard(store: Store) -> None:
     [no] = await logged(store, "my cat is Tom")
-    lesson = Lesson(agent_id="id-u1-telegram", after=0, through=no, add=(fact("Ann has a cat", no),))
+    lesson = MergeResult(agent_id="id-u1-telegram", after=0, through=no, add=(fact("Ann has a cat", no),))
     assert await store.memories.learn(lesson) is not None
     assert await store.memories.learn(lesson) is None
     assert len(await store.memories.find(SCOPE, Tier.FACT)) == 1
@@ -218,7 +218,7 @@ async def test_of_a_range_only_the_first_who_learns_from_it_is_heard(store: Stor
 async def test_a_mark_goes_no_further_than_the_log(store: Store, through: int) -> None:
     await logged(store, "one")
     with pytest.raises(InvalidError):
-        await store.memories.learn(Lesson(agent_id="id-u1-telegram", after=0, through=through))
+        await store.memories.learn(MergeResult(agent_id="id-u1-telegram", after=0, through=through))
     assert await store.memories.mark("id-u1-telegram") == 0
 
 
@@ -228,10 +228,10 @@ async def test_what_waits_comes_in_pages_of_agents_and_the_dead_are_left_out(sto
         await logged(store, "x", to=path, path=path)
     await store.agents.set_state((await agent_at(store, A)).id, "dead")
     living = sorted([(await agent_at(store, path)).id for path in paths[1:]])
-    first = [each.agent_id for each in await store.memories.uncurated(2)]
+    first = [each.agent_id for each in await store.memories.unextracted(2)]
     assert first == living[:2]
-    assert [each.agent_id for each in await store.memories.uncurated(2, after=first[-1])] == living[2:]
-    assert await store.memories.uncurated(2, after=living[-1]) == []
+    assert [each.agent_id for each in await store.memories.unextracted(2, after=first[-1])] == living[2:]
+    assert await store.memories.unextracted(2, after=living[-1]) == []
 
 
 async def test_a_new_session_and_a_summary_show_with_what_waits(store: Store) -> None:
@@ -251,7 +251,7 @@ async def test_a_new_session_and_a_summary_show_with_what_waits(store: Store) ->
     )
     await store.summaries.add(summary, None)
     await store.agents.new_session(agent.id, "reset")
-    [waiting] = await store.memories.uncurated(10)
+    [waiting] = await store.memories.unextracted(10)
     assert (waiting.session, waiting.current, waiting.compacted) == (1, 2, True)
 
 
@@ -339,7 +339,7 @@ async def test_only_what_was_curated_and_is_old_expires(store: Store, clock: Han
     clock.ms += 1_000
     young = await logged(store, "four")
     assert await expired(store, clock.ms + 1) == 0, "nobody has looked at it"
-    lesson = Lesson(agent_id="id-u1-telegram", after=0, through=old[1], add=(fact("a fact", old[0]),))
+    lesson = MergeResult(agent_id="id-u1-telegram", after=0, through=old[1], add=(fact("a fact", old[0]),))
     assert await store.memories.learn(lesson)
     assert await expired(store, clock.ms) == 2
     assert [it.no for it in await store.memories.find(SCOPE, Tier.LOG)] == [*young, old[2]]
@@ -349,7 +349,7 @@ async def test_only_what_was_curated_and_is_old_expires(store: Store, clock: Han
     [kept] = await store.memories.find(SCOPE, Tier.FACT)
     assert await store.memories.turns_of(SCOPE, [kept.no]) == [(kept.agent_id, 1)], "it still says where it is from"
     assert store.memories.found(SCOPE, ["one"], postings_max=9, limit=9) == []
-    assert await store.memories.uncurated(9) == []
+    assert await store.memories.unextracted(9) == []
 
 
 async def test_a_dead_agents_log_expires_when_its_newest_entry_is_as_old(store: Store, clock: HandClock) -> None:

@@ -1,7 +1,7 @@
 """What every store promises when a chat gets another key, as a group does that becomes a supergroup."""
 
 from daycare.base.messages import Origin
-from daycare.store.records import Knock, NewAgent, Reply, User
+from daycare.store.records import NewAgent, PairingRequest, Reply, User
 from daycare.store.sqlite.store import Store
 from tests.store.samples import commits, new_agent
 
@@ -34,7 +34,7 @@ async def targets(store: Store, seqs: list[int]) -> list[str | None]:
 
 
 async def knock(store: Store, key: str) -> None:
-    who = Knock(key=key, connector="telegram", kind="group", name="Club", code_hash="h")
+    who = PairingRequest(key=key, connector="telegram", kind="group", name="Club", code_hash="h")
     await store.intake.take("telegram", [who])
 
 

@@ -16,7 +16,7 @@ from daycare.base.limits import (
 from daycare.base.messages import Origin
 from daycare.base.pairing import code_hash, new_code
 from daycare.features import open_store
-from daycare.store.records import Knock, Stranger, User
+from daycare.store.records import PairingRequest, Stranger, User
 from daycare.store.sqlite.store import Store
 from tests.chance import WHOLE
 from tests.store.samples import HandClock
@@ -31,7 +31,7 @@ async def knock(store: Store, key: str = "telegram:66", code: str = "", connecto
     """Knock; return the code that is shown now, or nothing."""
     code = code or new_code()
     fields = {"kind": "person", "name": "Eve"} | more
-    who = Knock(key=key, connector=connector, code_hash=code_hash(code), **fields)  # type: ignore[arg-type]
+    who = PairingRequest(key=key, connector=connector, code_hash=code_hash(code), **fields)  # type: ignore[arg-type]
     [taken] = await store.intake.take(connector, [who])
     return code if taken.show_code else ""
 
@@ -74,7 +74,7 @@ async def test_a_stranger_is_shown_one_code_an_hour(store: Store, clock: HandClo
 
 async def test_after_a_flood_of_knocks_a_newcomer_gets_a_code_within_a_minute(store: Store, clock: HandClock) -> None:
     flood = [
-        Knock(key=f"telegram:f{number}", connector=BOT, kind="person", name="", code_hash=f"{number:064x}")
+        PairingRequest(key=f"telegram:f{number}", connector=BOT, kind="person", name="", code_hash=f"{number:064x}")
         for number in range(KNOCKS)
     ]
     shown = 0
@@ -100,11 +100,11 @@ async def test_a_flood_of_strangers_leaves_room_for_groups_and_one_of_groups_for
     kinds: tuple[Literal["person", "group"], ...] = ("person", "group")
     for flooding, other in permutations(kinds):
         flood = [
-            Knock(key=f"telegram:{flooding}{n}", connector=BOT, kind=flooding, name="", code_hash=f"{n:064x}")
+            PairingRequest(key=f"telegram:{flooding}{n}", connector=BOT, kind=flooding, name="", code_hash=f"{n:064x}")
             for n in range(PAIR_NOTICES_MAX + 5)
         ]
         assert sum(it.show_code for it in await store.intake.take(BOT, flood)) == PAIR_NOTICES_MAX
-        honest = Knock(key=f"telegram:{other}-honest", connector=BOT, kind=other, name="", code_hash="f" * 64)
+        honest = PairingRequest(key=f"telegram:{other}-honest", connector=BOT, kind=other, name="", code_hash="f" * 64)
         assert [it.show_code for it in await store.intake.take(BOT, [honest])] == [True]
         clock.ms += 60_000
 
@@ -119,7 +119,7 @@ async def test_the_bound_forgets_those_without_a_code_first(
     await store.strangers.deny("telegram:0")
     clock.ms += 1_000
     flood = [
-        Knock(key=f"telegram:f{number}", connector=BOT, kind="person", name="", code_hash=WRONG)
+        PairingRequest(key=f"telegram:f{number}", connector=BOT, kind="person", name="", code_hash=WRONG)
         for number in range(most + 50)
     ]
     await store.intake.take(BOT, flood)

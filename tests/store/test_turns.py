@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from daycare.base.causes import Question
+from daycare.base.causes import AgentQuestion
 from daycare.base.errors import ConflictError
 from daycare.base.limits import TIMERS_MAX_PER_AGENT
 from daycare.base.messages import EnvelopeKind, Lane, Message, Origin, Text, ToolResult
@@ -43,7 +43,7 @@ async def test_who_has_told_a_helper_to_end_hears_nothing_of_a_turn_that_was_fas
     """Its lane had not seen the dismissal yet: the turn's end was on its way into the store."""
     helper = f"{PATH}/sub/1"
     parent = await begin(store, "a")
-    asked = Question(asker=parent[0].id, wait="turn:1:0:ask0")
+    asked = AgentQuestion(asker=parent[0].id, wait="turn:1:0:ask0")
     await post(store, "task", helper, origin=Origin.AGENT, sender=PATH, cause=asked)
     agent, turn, rows = await begin(store, to=helper)
     said_by = {"parent": PATH, "somebody else": "system"}

@@ -12,17 +12,17 @@ import trio
 from daycare.base.connector import Attachment, Capabilities, Inbound
 from daycare.base.cron import CronSpec
 from daycare.base.errors import BusyError, UnavailableError
+from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.messages import Message, ToolResult
-from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.features.exports.engine import Progress
+from daycare.features.exports.engine import ExportProgress
 from daycare.features.tasks.records import TaskSpec
 from daycare.plugin import Completion, InferRequest, Outgoing, StreamEvent, TextDelta
 from daycare.process import when_possible
 from daycare.store.records import AgentConfig, Receipt, User
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import OWNER, House, open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted, call, say
 from tests.storefaults.places import Disk
 
@@ -107,7 +107,7 @@ class SlowModel(Scripted):
                 yield event
 
 
-class FlakyPigeon(Pigeon):
+class FlakyPigeon(FakeConnector):
     """It can do what platforms can, and turns round once with each reply that is flaky."""
 
     def __init__(self) -> None:
@@ -159,13 +159,13 @@ class Story(msgspec.Struct, kw_only=True):
                 await trio.sleep(SETTLED_S)
                 await self._stop(house)
 
-    def _house(self) -> AbstractAsyncContextManager[House]:
-        return open_house(
+    def _house(self) -> AbstractAsyncContextManager[TestDaemon]:
+        return open_daemon(
             self.folder, self.model, location="daycare.db", config=CONFIG, curates=True, clock=self.clock,
             plugins=[self.pigeon.plugin()],
         )  # fmt: skip
 
-    async def _look_on(self, house: House) -> None:
+    async def _look_on(self, house: TestDaemon) -> None:
         """See that health is red, once writes have been refused for `RED_S`."""
         while True:
             await trio.sleep(1)
@@ -178,7 +178,7 @@ class Story(msgspec.Struct, kw_only=True):
 
     # -- people --------------------------------------------------------------------------------------------------------
 
-    async def _ann(self, house: House) -> None:
+    async def _ann(self, house: TestDaemon) -> None:
         say_ = self._say
         await say_(house, "direct", "hello direct", connector="direct")
         for word in ("remind", "delegate", "charge", "note", "consult", "whisper", "write", "choose", "look"):
@@ -210,13 +210,13 @@ class Story(msgspec.Struct, kw_only=True):
         await say_(house, "stop", "/stop")
         await self._heard(house, "slow", slow)
 
-    async def _ben(self, house: House) -> None:
+    async def _ben(self, house: TestDaemon) -> None:
         for number in range(6):
             await self._say(house, f"ben {number}", f"hello {number}", user="ben")
             await trio.sleep(20)
         await self._repeat(lambda: self._post(house, "eve", "who are you?", user="eve"))
 
-    async def _around(self, house: House) -> None:
+    async def _around(self, house: TestDaemon) -> None:
         """What programs do: jobs, tasks, signals, and looking at everything."""
         daemon = house.daemon
         while "charge" not in self.answers:  # there is a conversation in which it can be told
@@ -240,36 +240,36 @@ class Story(msgspec.Struct, kw_only=True):
         await self._repeat(daemon.status)
         await self._repeat(lambda: daemon.memory.controls.process())
         exports = daemon.exports
-        await self._repeat(lambda: exports.export(CLERK, shared=False, progress=Progress()))
+        await self._repeat(lambda: exports.export(CLERK, shared=False, progress=ExportProgress()))
 
-    async def _leave(self, house: House) -> None:
+    async def _leave(self, house: TestDaemon) -> None:
         """Go while something waits: the next house finds it."""
         await self._repeat(lambda: self._post(house, "left", "hello slow left"))
         await trio.sleep(1)
         self.disk.on = False
         self._watch(house)
 
-    async def _stop(self, house: House) -> None:
+    async def _stop(self, house: TestDaemon) -> None:
         await house.daemon.supervisor.stop(FINISH_S)
         self.disk.on = False
         self._watch(house)
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
-    def _watch(self, house: House) -> None:
+    def _watch(self, house: TestDaemon) -> None:
         self.events |= {str(event["event"]) for event in house.events()}
 
-    async def _say(self, house: House, key: str, text: str, **more: Any) -> None:
+    async def _say(self, house: TestDaemon, key: str, text: str, **more: Any) -> None:
         await self._heard(house, key, await self._repeat(lambda: self._post(house, key, text, **more)))
 
-    async def _heard(self, house: House, key: str, receipt: Receipt | None) -> None:
+    async def _heard(self, house: TestDaemon, key: str, receipt: Receipt | None) -> None:
         if receipt is not None:
             final = await self._repeat(lambda: house.daemon.router.wait(receipt, ANSWER_S))
             self.answers[key] = final.result or ""
 
     async def _post(
         self,
-        house: House,
+        house: TestDaemon,
         key: str,
         text: str,
         *,
@@ -300,7 +300,7 @@ class Story(msgspec.Struct, kw_only=True):
                 await trio.sleep(1)
 
 
-async def furnish(house: House) -> None:
+async def furnish(house: TestDaemon) -> None:
     await house.store.people.link(f"pigeon:{OWNER}", OWNER)
     await house.store.people.add(User(id="ben", name="Ben", keys=("pigeon:ben",)))
     await house.agent(CLERK, AgentConfig(system_prompt="You are the clerk.", description="knows papers"))

@@ -13,7 +13,7 @@ from daycare.base.errors import StoreAwayError
 from daycare.ops.alarm import Alarm
 from daycare.process import when_possible
 from daycare.testing.clock import EPOCH_MS, VirtualClock
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from tests.chance import SEED, WHOLE
 from tests.storefaults import episodes
 from tests.storefaults.campaign import Day, judge, live, run
@@ -75,7 +75,7 @@ async def test_a_start_waits_until_the_disk_can_be_read_again(tmp_path: Path, au
         async with AsyncExitStack() as opened:
             house = await when_possible(
                 opened,
-                lambda: open_house(tmp_path, location="daycare.db", clock=clock),
+                lambda: open_daemon(tmp_path, location="daycare.db", clock=clock),
                 waits,
             )
             disk.on = False
@@ -89,13 +89,13 @@ async def test_a_start_does_not_wait_for_the_disk_when_it_is_to_end(tmp_path: Pa
     with disk.watched():
         async with AsyncExitStack() as opened:
             with pytest.raises(StoreAwayError):
-                await when_possible(opened, lambda: open_house(tmp_path, location="daycare.db"), lambda _: False)
+                await when_possible(opened, lambda: open_daemon(tmp_path, location="daycare.db"), lambda _: False)
 
 
 async def test_health_is_told_of_a_disk_that_cannot_be_read(tmp_path: Path, autojump_clock: object) -> None:
     disk = Weather(VirtualClock(), (Spell("failing", 0, 2 * EPOCH_MS),), seed=1)
     with disk.watched():
-        async with open_house(tmp_path, location="daycare.db") as house:
+        async with open_daemon(tmp_path, location="daycare.db") as house:
             disk.on = True
             report = await house.daemon.health.report()
             disk.on = False
@@ -198,14 +198,14 @@ async def test_a_real_read_and_a_real_write_are_places_and_fail(tmp_path: Path, 
         (tmp_path / name).mkdir()
     found = Disk(VirtualClock())
     with found.watched():
-        async with open_house(tmp_path / "a", location="daycare.db") as house:
+        async with open_daemon(tmp_path / "a", location="daycare.db") as house:
             found.on = True
             await house.talk("hello")
     assert {place.kind for place in found.used} == {"read", "write"}
     [write] = [place for place in found.used if place.method.endswith("inbox.py post")]
     disk = Disk(VirtualClock(), Fault(write))
     with disk.watched():
-        async with open_house(tmp_path / "b", location="daycare.db") as house:
+        async with open_daemon(tmp_path / "b", location="daycare.db") as house:
             disk.on = True
             with pytest.raises(StoreAwayError):
                 await house.say("hello", key="once")

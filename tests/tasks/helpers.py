@@ -10,11 +10,11 @@ from daycare.base.messages import TASKED
 from daycare.features.tasks.records import Task, TaskSpec
 from daycare.features.tasks.rows import TaskRows
 from daycare.plugin import InferRequest, StreamEvent
-from daycare.testing.house import OWNER, House
+from daycare.testing.daemon import OWNER, TestDaemon
 from daycare.testing.scripted import Scripted
 
 
-async def start(house: House, prompt: str = "sum it up", *, name: str = "sum", **fields: Any) -> Task:
+async def start(house: TestDaemon, prompt: str = "sum it up", *, name: str = "sum", **fields: Any) -> Task:
     """Start a task as somebody at the command line would."""
     where = {key: fields.pop(key) for key in ("deliver", "user", "key") if key in fields}
     user, key = where.pop("user", OWNER), where.pop("key", f"test:{name}")
@@ -22,24 +22,24 @@ async def start(house: House, prompt: str = "sum it up", *, name: str = "sum", *
     return await house.daemon.tasks.controls.start(user, spec, key=key, name=name, **where)
 
 
-async def task(house: House, name: str = "sum") -> Task:
+async def task(house: TestDaemon, name: str = "sum") -> Task:
     """Return a task as it is now."""
     return await house.daemon.tasks.controls.at(f"/{OWNER}/task/{name}")
 
 
-async def ended(house: House, name: str = "sum", wait_s: float = 86_400.0) -> Task:
+async def ended(house: TestDaemon, name: str = "sum", wait_s: float = 86_400.0) -> Task:
     """Return a task when it has ended and whoever asked was told."""
     found = await house.daemon.tasks.controls.wait(await task(house, name), wait_s)
     await trio.sleep(0.1)
     return await house.store.of(TaskRows).get(found.no) or found
 
 
-async def delivered(house: House, path: str = f"/{OWNER}/direct") -> list[str]:
+async def delivered(house: TestDaemon, path: str = f"/{OWNER}/direct") -> list[str]:
     """Return what a terminal would show of a conversation."""
     return [row.text for row in await house.store.outbox.unread(path)]
 
 
-async def lives(house: House, name: str = "sum") -> bool:
+async def lives(house: TestDaemon, name: str = "sum") -> bool:
     """Return whether a task's agent lives."""
     return await house.store.agents.at(f"/{OWNER}/task/{name}") is not None
 

@@ -11,12 +11,12 @@ from daycare.features.tasks.rows import TaskRows
 from daycare.plugin import Completion, InferRequest
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import call, echo, say
 from tests.chance import sliced
 from tests.tasks.helpers import Working, delivered, start
 
-Story = Callable[[House], Awaitable[None]]
+Story = Callable[[TestDaemon], Awaitable[None]]
 
 
 def delegating(request: InferRequest) -> Completion:
@@ -28,31 +28,31 @@ def delegating(request: InferRequest) -> Completion:
     return call(("task_start", {"prompt": "look", "wait": True}))
 
 
-async def asks_by_command(house: House) -> None:
+async def asks_by_command(house: TestDaemon) -> None:
     await house.talk("/task look", key="ask")
     await _until_settled(house)
 
 
-async def asks_by_agent(house: House) -> None:
+async def asks_by_agent(house: TestDaemon) -> None:
     receipt = await house.say("look it up", key="ask")
     await house.hear(receipt, 86_400.0)
     await _until_settled(house)
 
 
-async def lets_it_expire(house: House) -> None:
+async def lets_it_expire(house: TestDaemon) -> None:
     await house.talk("hello", key="hello")
     await start(house, name="1", deadline_s=60.0)
     await _until_settled(house)
 
 
-async def cancels_it(house: House) -> None:
+async def cancels_it(house: TestDaemon) -> None:
     await house.talk("/task look", key="ask")
     await trio.sleep(10)
     await house.talk("/task cancel 1", key="cancel")
     await _until_settled(house)
 
 
-async def _until_settled(house: House) -> None:
+async def _until_settled(house: TestDaemon) -> None:
     while await house.store.agents.at("/ann/task/1") is not None or not await house.store.of(TaskRows).find():
         await trio.sleep(60)
     await trio.sleep(60)
@@ -76,7 +76,7 @@ async def test_a_task_that_a_crash_interrupts_anywhere_ends_once(
     clock = VirtualClock()
     whole: list[Task] = []
 
-    async def first(house: House) -> None:
+    async def first(house: TestDaemon) -> None:
         await story(house)
         whole.extend(await house.store.of(TaskRows).find())
 
@@ -90,7 +90,7 @@ async def test_a_task_that_a_crash_interrupts_anywhere_ends_once(
         found: list[Task] = []
         replies: list[str] = []
 
-        async def again(house: House, found: list[Task] = found, replies: list[str] = replies) -> None:
+        async def again(house: TestDaemon, found: list[Task] = found, replies: list[str] = replies) -> None:
             await story(house)
             found += await house.store.of(TaskRows).find()
             replies += await delivered(house)

@@ -10,7 +10,7 @@ from daycare.base.errors import BusyError, ConflictError, ForbiddenError, Invali
 from daycare.base.messages import Origin
 from daycare.features.tasks.rows import TaskRows
 from daycare.store.records import AgentConfig
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import call, say
 from tests.tasks.helpers import Working, delivered, ended, lives, start, task
 
@@ -19,7 +19,7 @@ async def test_the_answer_of_a_task_reaches_the_last_conversation_whose_agent_kn
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         model.task.enqueue(say("Three keyboards."))
         begun = await start(house, "compare keyboards")
@@ -38,7 +38,7 @@ async def test_the_answer_of_a_task_reaches_the_last_conversation_whose_agent_kn
 
 
 async def test_its_agent_dies_after_the_answer_and_its_history_stays(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         it = await start(house)
         assert await lives(house)
         await ended(house)
@@ -54,7 +54,7 @@ async def test_its_agent_dies_after_the_answer_and_its_history_stays(tmp_path: P
 
 async def test_silence_is_told_to_nobody(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         model.task.enqueue(say(SILENCE))
         await start(house)
@@ -64,7 +64,7 @@ async def test_silence_is_told_to_nobody(tmp_path: Path, autojump_clock: object)
 
 
 async def test_the_answer_is_kept_only_if_that_is_wanted(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         await house.talk("hello")
         await start(house, deliver="none")
         it = await ended(house)
@@ -74,7 +74,7 @@ async def test_the_answer_is_kept_only_if_that_is_wanted(tmp_path: Path, autojum
 
 async def test_names_are_made_or_given_and_free_again_after_the_end(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.task.enqueue(30.0)
         first = await start(house)
         with pytest.raises(ConflictError, match="is at work"):
@@ -94,7 +94,7 @@ async def test_names_are_made_or_given_and_free_again_after_the_end(tmp_path: Pa
 
 async def test_a_task_runs_beside_the_conversation_that_asked(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.task.enqueue(600.0, say("late answer"))
         assert "has begun" in await house.talk("/task look into it")
         assert await house.talk("and meanwhile?") == "echo: and meanwhile?"
@@ -110,7 +110,7 @@ async def test_a_chat_command_cancels_a_task_and_its_person_gets_what_it_had(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         progress = call(("task_progress", {"text": "read 3 of 9"}), text="I begin.")
         model.task.enqueue(progress, 600.0)
@@ -132,7 +132,7 @@ async def test_a_chat_command_cancels_a_task_and_its_person_gets_what_it_had(
 
 async def test_a_deadline_stops_a_task_with_what_it_had(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         model.task.enqueue(call(("task_progress", {"text": "half done"})), 4_000.0)
         await start(house, deadline_s=60.0)
@@ -146,7 +146,7 @@ async def test_a_deadline_stops_a_task_with_what_it_had(tmp_path: Path, autojump
 
 async def test_a_deadline_ends_a_task_that_waits_for_another_agent(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         model.task.enqueue(call(("spawn", {"task": "help"}), text="I ask a helper."))
         model.enqueue(4_000.0)
@@ -159,7 +159,7 @@ async def test_a_deadline_ends_a_task_that_waits_for_another_agent(tmp_path: Pat
 
 async def test_a_task_whose_turns_fail_is_told_of(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.talk("hello")
         model.task.enqueue(*[BusyError("MODEL_BROKEN", "no model today")] * 5)
         await start(house)
@@ -173,7 +173,7 @@ async def test_a_task_whose_turns_fail_is_told_of(tmp_path: Path, autojump_clock
 
 async def test_an_agent_gets_the_answer_as_a_message(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.enqueue(call(("task_start", {"prompt": "look", "name": "sum"})), say("I look."), say("It is found."))
         model.task.enqueue(5.0, say("found"))
         assert await house.talk("look it up") == "I look."
@@ -187,7 +187,7 @@ async def test_an_agent_gets_the_answer_as_a_message(tmp_path: Path, autojump_cl
 
 async def test_a_new_conversation_does_not_lose_the_answer(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.enqueue(call(("task_start", {"prompt": "look", "name": "sum"})), say("I look."))
         model.task.enqueue(60.0, say("found"))
         await house.talk("look it up")
@@ -199,7 +199,7 @@ async def test_a_new_conversation_does_not_lose_the_answer(tmp_path: Path, autoj
 
 async def test_silence_of_a_task_costs_the_agent_that_asked_no_turn(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.enqueue(call(("task_start", {"prompt": "look", "name": "sum"})), say("I look."))
         model.task.enqueue(say(SILENCE))
         await house.talk("look it up")
@@ -212,7 +212,7 @@ async def test_an_agent_that_waits_gets_the_answer_as_the_result_of_its_call(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.enqueue(call(("task_start", {"prompt": "look", "wait": True})), say("It is found."))
         model.task.enqueue(say("found"), say(SILENCE))
         assert await house.talk("look it up") == "It is found."
@@ -223,7 +223,7 @@ async def test_an_agent_that_waits_gets_the_answer_as_the_result_of_its_call(
 
 async def test_an_agent_that_waits_hears_of_the_deadline(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         wish = {"prompt": "look", "wait": True, "deadline_s": 60}
         model.enqueue(call(("task_start", wish)))
         model.task.enqueue(call(("task_progress", {"text": "half"})), 4_000.0)
@@ -233,7 +233,7 @@ async def test_an_agent_that_waits_hears_of_the_deadline(tmp_path: Path, autojum
 
 async def test_an_agent_that_cancels_its_task_is_not_told_what_it_knows(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.enqueue(call(("task_start", {"prompt": "look", "name": "sum"})), say("I look."))
         model.task.enqueue(600.0)
         await house.talk("look it up")
@@ -248,7 +248,7 @@ async def test_an_agent_that_cancels_its_task_is_not_told_what_it_knows(tmp_path
 
 async def test_a_task_starts_no_others_and_only_tasks_tell_of_progress(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.task.enqueue(call(("task_start", {"prompt": "more"})))
         await house.talk("hello")
         await start(house)
@@ -260,7 +260,7 @@ async def test_a_task_starts_no_others_and_only_tasks_tell_of_progress(tmp_path:
 
 async def test_a_task_may_do_no_more_than_the_agent_that_asked(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         await house.agent("/ann/agent/narrow", AgentConfig(tools=("task_start", "now")))
         model.enqueue(call(("task_start", {"prompt": "look", "name": "sum"})), say("I look."))
         model.task.enqueue(60.0)
@@ -286,7 +286,7 @@ async def test_a_wrong_parameter_is_named(
     tmp_path: Path, autojump_clock: object, parameters: dict[str, object], field: str
 ) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         model.enqueue(call(("task_start", {"prompt": "for {{days}} days", "parameters": parameters})))
         await house.talk("plan")
         assert field in str(model.history[-1].messages[-1].parts)
@@ -295,7 +295,7 @@ async def test_a_wrong_parameter_is_named(
 
 async def test_parameters_of_all_types_stand_in_the_prompt(tmp_path: Path, autojump_clock: object) -> None:
     model = Working()
-    async with open_house(tmp_path, model) as house:
+    async with open_daemon(tmp_path, model) as house:
         parameters = {
             "days": {"value": "3", "type": "whole"},
             "price": {"value": "2.5", "type": "number"},
@@ -312,7 +312,7 @@ async def test_parameters_of_all_types_stand_in_the_prompt(tmp_path: Path, autoj
 
 
 async def test_the_command_of_a_stranger_to_the_tasks_is_refused(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         with pytest.raises(ForbiddenError, match="another user"):
             await start(house, deliver="/ben/direct")
         with pytest.raises(NotFoundError, match="no such user"):

@@ -10,7 +10,7 @@ import pytest
 from daycare_plugins.telegram.testing.faults import DOWNLOAD
 from daycare_plugins.telegram.testing.server import FakeTelegram, Moment
 from daycare_plugins.telegram.testing.updates import UpdateQueue
-from daycare_plugins.telegram.testing.world import Call
+from daycare_plugins.telegram.testing.world import BotCall
 from tests.telegram import judge
 
 _LOOKED_AT_MAX: Final = 300  # of each method and each kind of update, in one test: those of a load are alike
@@ -23,7 +23,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, None]:
     looked_at = Counter[str]()
     init, push = FakeTelegram.__init__, UpdateQueue.push
 
-    def on_call(call: Call, moment: Moment) -> None:
+    def on_call(call: BotCall, moment: Moment) -> None:
         if moment == "executed" and call.status == 200 and call.method != DOWNLOAD:
             looked_at[call.method] += 1
             if looked_at[call.method] <= _LOOKED_AT_MAX:

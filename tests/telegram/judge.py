@@ -13,8 +13,8 @@ from aiogram.methods.base import TelegramMethod
 from aiogram.types import BufferedInputFile, Update
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from daycare.testing.http_server import Upload
-from daycare_plugins.telegram.testing.world import Call
+from daycare.testing.http_server import UploadedFile
+from daycare_plugins.telegram.testing.world import BotCall
 
 METHODS: dict[str, type[TelegramMethod[Any]]] = {
     each.__api_method__: each
@@ -23,12 +23,12 @@ METHODS: dict[str, type[TelegramMethod[Any]]] = {
 }
 
 
-def of_call(call: Call) -> list[str]:
+def of_call(call: BotCall) -> list[str]:
     """Return what is wrong with a call, as its parameters came over the wire."""
     if call.method not in METHODS:
         return [f"{call.method}: there is no such method"]
     fields = METHODS[call.method].model_fields
-    attached = {name for name, value in call.params.items() if isinstance(value, Upload)}  # named by another one
+    attached = {name for name, value in call.params.items() if isinstance(value, UploadedFile)}  # named by another one
     strange = sorted(call.params.keys() - fields.keys() - attached)
     found = [f"{call.method}: no parameter {name}" for name in strange]
     for name, field in fields.items():
@@ -56,7 +56,7 @@ def _forms(value: Any) -> list[Any]:
             return [value, msgspec.json.decode(value)]
         except msgspec.DecodeError:
             return [value]
-    return [BufferedInputFile(b"", "a.bin") if isinstance(value, Upload) else value]
+    return [BufferedInputFile(b"", "a.bin") if isinstance(value, UploadedFile) else value]
 
 
 @lru_cache

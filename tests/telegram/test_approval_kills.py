@@ -20,7 +20,7 @@ import trio
 
 from daycare.store.records_documents import digest
 from daycare.testing.openai_server import FakeOpenAI
-from daycare_plugins.telegram.testing.server import FakeTelegram, Message
+from daycare_plugins.telegram.testing.server import FakeMessage, FakeTelegram
 from tests import program
 from tests.chance import SEED, sliced
 from tests.telegram.campaign import approve, papers
@@ -278,7 +278,7 @@ def findings(found: papers.Papers, *texts: str) -> set[str]:
     for text in texts:
         chat = server.chat_of(room.place)
         wire = server.skeleton(chat, server.me) | {"text": text}
-        server.store(chat, Message(wire=wire, chat_id=room.id, by_bot=True, at=0.0))
+        server.store(chat, FakeMessage(wire=wire, chat_id=room.id, by_bot=True, at=0.0))
     found.sent = [("c0", [message.id for message in server.messages(room.id)][-1:] or [1])]
     deed = Deed("p0-1", "approve", room, no=1, verdict="approved", ended=True)
     report = Report("approve", 0, papers.KINDS)

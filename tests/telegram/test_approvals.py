@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from daycare.features.approvals.desk import Person
+from daycare.features.approvals.service import Approver
 from daycare.store.records import User
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted
 from daycare_plugins.telegram import connector, governor
 from daycare_plugins.telegram.governor import STEP_S, Governor, Rate
 from daycare_plugins.telegram.testing.faults import bad_gateway
 from daycare_plugins.telegram.testing.server import FakeTelegram
-from daycare_plugins.telegram.testing.world import Message
-from tests.approvals.story import asking, desk_of, memory_of, overwrite, remembered
+from daycare_plugins.telegram.testing.world import FakeMessage
+from tests.approvals.story import asking, memory_of, overwrite, remembered, service_of
 from tests.telegram.bots import until
 from tests.telegram.test_house import daemon
 
@@ -29,21 +29,21 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def data(message: Message, label: str) -> str:
+def data(message: FakeMessage, label: str) -> str:
     """Return what a button holds."""
     [found] = [b["callback_data"] for row in message.keyboard for b in row if b["text"] == label]
     return str(found)
 
 
-async def sent(server: FakeTelegram, number: int, chat: int = 5) -> Message:
+async def sent(server: FakeTelegram, number: int, chat: int = 5) -> FakeMessage:
     """Return the bot's n-th message of a chat, once it is there."""
     await until(lambda: len(server.sent(chat)) >= number)
     return server.sent(chat)[number - 1]
 
 
-async def propose(house: House, path: str, text: str, reason: str = "you said *so* [here](http://x)") -> None:
+async def propose(house: TestDaemon, path: str, text: str, reason: str = "you said *so* [here](http://x)") -> None:
     agent = await house.daemon.directory.at(path)
-    await desk_of(house).request(agent, asking(agent, text, reason=reason, provenance=("web page https://x.org",)))
+    await service_of(house).request(agent, asking(agent, text, reason=reason, provenance=("web page https://x.org",)))
 
 
 async def test_a_diff_is_shown_edited_by_reply_approved_and_undone(locks: Path) -> None:
@@ -104,7 +104,7 @@ async def test_in_a_group_only_the_operators_own_account_decides(locks: Path) ->
         server.say(-1001, 6, "- meets never", reply_to=shown)
         await sent(server, 3, -1001)
         assert await remembered(house, agent) is None
-        it = await desk_of(house).get(1)
+        it = await service_of(house).get(1)
         assert it.revision == 1, "a reply of somebody else is a message"
         server.press(shown, data(shown, "Approve"), 5)
         assert "Approved" in (await sent(server, 4, -1001)).text
@@ -136,15 +136,15 @@ async def test_a_decision_from_elsewhere_takes_the_buttons_and_an_old_one_says_w
         await propose(house, "/ann/telegram", "- likes tea\n")
         shown = await sent(server, 1)
         stale = copy.copy(shown)  # as a phone still shows it that was out of reach meanwhile
-        it = await desk_of(house).get(1)
-        await desk_of(house).decide(1, "reject", Person("ann", "direct:ann"), it.seen, why="*not* mine")
+        it = await service_of(house).get(1)
+        await service_of(house).decide(1, "reject", Approver("ann", "direct:ann"), it.seen, why="*not* mine")
         await until(lambda: not shown.keyboard)
         assert "Decided: rejected by Ann (direct:ann), 20" in shown.text and shown.text.endswith(": *not* mine.")
         count = len(server.sent(5))
         for label in ("Approve", "Reject", "Edit"):
             server.press(stale, data(stale, label), 5)
         await until(lambda: sum("rejected already by Ann" in message.text for message in server.sent(5)[count:]) == 3)
-        assert (await desk_of(house).get(1)).decided_by == "direct:ann"
+        assert (await service_of(house).get(1)).decided_by == "direct:ann"
 
 
 async def test_over_a_kill_the_buttons_of_what_was_decided_go_at_the_next_start(locks: Path) -> None:
@@ -155,8 +155,8 @@ async def test_over_a_kill_the_buttons_of_what_was_decided_go_at_the_next_start(
             await propose(house, "/ann/telegram", "- likes tea\n")
             shown = await sent(server, 1)
             server.fault("editMessageText", bad_gateway(), chat=5)
-            it = await desk_of(house).get(1)
-            await desk_of(house).decide(1, "approve", Person("ann", "direct:ann"), it.seen)
+            it = await service_of(house).get(1)
+            await service_of(house).decide(1, "approve", Approver("ann", "direct:ann"), it.seen)
             await until(lambda: server.called("editMessageText"))
             assert shown.keyboard
         async with daemon(locks, server, Scripted()):

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from daycare.base.fence import fence
-from daycare_plugins.telegram.testing.server import FakeTelegram, Message
+from daycare_plugins.telegram.testing.server import FakeMessage, FakeTelegram
 from tests.chance import SEED, WHOLE
 from tests.telegram.campaign import approve, flood, judge, outage, receive, send, stage
 from tests.telegram.campaign.mind import Heard, Told, names, units
@@ -68,7 +68,7 @@ def _talked() -> tuple[FakeTelegram, Room]:
 def _answer(server: FakeTelegram, room: Room, text: str) -> None:
     chat = server.chat_of(room.place)
     wire = server.skeleton(chat, server.me) | {"text": text}
-    server.store(chat, Message(wire=wire, chat_id=room.id, by_bot=True, at=0.0))
+    server.store(chat, FakeMessage(wire=wire, chat_id=room.id, by_bot=True, at=0.0))
 
 
 def _kinds(report: Report) -> set[str]:

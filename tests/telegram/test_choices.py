@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from daycare.base.connector import Inbound
 from daycare.base.messages import Choice
 from daycare_plugins.telegram.choices import decode_choice, encode_choices
-from daycare_plugins.telegram.reading import Bot, Rules, read
+from daycare_plugins.telegram.reading import Bot, ReadingRules, read
 from daycare_plugins.telegram.schema import Button, Keyboard
 from tests.telegram.samples import pressed, question
 
@@ -24,7 +24,7 @@ def test_short_labels_stand_side_by_side() -> None:
 def test_what_fits_is_carried_by_the_button_and_what_does_not_by_its_label() -> None:
     rows = encode_choices([Choice("Go", "/approve 17"), Choice("Tell me all", "ä" * 33), Choice("Empty", "")])
     assert [button["callback_data"] for button in rows[0]] == ["/approve 17", "#1", "#2"]
-    item = read(pressed("#1", question(rows=rows)), Bot(700, "b"), Rules(connector="t")).item
+    item = read(pressed("#1", question(rows=rows)), Bot(700, "b"), ReadingRules(connector="t")).item
     assert isinstance(item, Inbound)
     assert item.text == "Tell me all"
 

@@ -34,14 +34,22 @@ from daycare.base.errors import (
     UnavailableError,
 )
 from daycare.testing.memory_network import MemoryNetwork
-from daycare_plugins.telegram.client import ChatMigratedError, Client, mapped
-from daycare_plugins.telegram.testing.server import FakeTelegram, Fault, bad_gateway, flood, garbage, lost, refused
+from daycare_plugins.telegram.client import ChatMigratedError, TelegramClient, mapped
+from daycare_plugins.telegram.testing.server import (
+    FakeTelegram,
+    TelegramFault,
+    bad_gateway,
+    flood,
+    garbage,
+    lost,
+    refused,
+)
 
 TOKEN = "123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw0"
 
 
-def client_of(server: FakeTelegram, **options: Any) -> Client:
-    return Client(server.token, base_url=server.base_url, base_file_url=server.base_file_url, **options)
+def client_of(server: FakeTelegram, **options: Any) -> TelegramClient:
+    return TelegramClient(server.token, base_url=server.base_url, base_file_url=server.base_file_url, **options)
 
 
 @asynccontextmanager
@@ -88,7 +96,7 @@ def shown(error: BaseException) -> str:
     return "".join(traceback.format_exception(error)) + repr(error) + str(getattr(error, "hint", ""))
 
 
-async def failure(client: Client, method: str = "sendMessage", **params: Any) -> DaycareError:
+async def failure(client: TelegramClient, method: str = "sendMessage", **params: Any) -> DaycareError:
     with pytest.raises(DaycareError) as caught:
         await client.call(method, **(params or {"chat_id": 5, "text": "x"}))
     assert TOKEN.partition(":")[2] not in shown(caught.value)
@@ -111,7 +119,7 @@ async def test_calls_are_made_under_trio_and_the_token_is_not_shown() -> None:
 
 
 async def test_opening_makes_no_call() -> None:
-    async with Client(TOKEN, base_url="http://127.0.0.1:1/bot"):
+    async with TelegramClient(TOKEN, base_url="http://127.0.0.1:1/bot"):
         pass
 
 
@@ -142,7 +150,7 @@ async def test_files_go_up_and_come_down_with_a_limit() -> None:
 
 async def test_a_file_that_is_larger_than_announced_is_given_up_while_it_comes() -> None:
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b"x" * 1024 + b"\r\n"
-    async with stub(chunked) as url, Client(TOKEN, base_url=url, base_file_url=url) as client:
+    async with stub(chunked) as url, TelegramClient(TOKEN, base_url=url, base_file_url=url) as client:
         with pytest.raises(InvalidError) as caught:
             await client._calls.fetch(url, 1_000)
         assert caught.value.code == "FILE_TOO_LARGE"
@@ -154,11 +162,11 @@ async def test_files_of_a_local_server_are_read_only_where_that_is_configured(tm
     body = b'{"ok":true,"result":{"file_id":"f","file_path":"%s"}}' % str(file).encode()
     answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     async with stub(answer) as url:
-        async with Client(TOKEN, base_url=url) as client:
+        async with TelegramClient(TOKEN, base_url=url) as client:
             with pytest.raises(BrokenError) as caught:
                 await client.download("f", 10)
             assert caught.value.code == "TELEGRAM_LOCAL_FILE"
-        async with Client(TOKEN, base_url=url, local_mode=True) as client:
+        async with TelegramClient(TOKEN, base_url=url, local_mode=True) as client:
             assert await client.download("f", 5) == b"12345"
             with pytest.raises(InvalidError):
                 await client.download("f", 4)
@@ -287,7 +295,7 @@ def test_the_librarys_flood_error_is_read_in_both_its_forms(monkeypatch: pytest.
 
 async def test_a_migrated_group_names_its_new_id() -> None:
     async with FakeTelegram.serve() as server, client_of(server) as client:
-        fault = Fault(
+        fault = TelegramFault(
             status=400,
             description="Bad Request: group chat was upgraded to a supergroup chat",
             parameters={"migrate_to_chat_id": -1001},
@@ -306,20 +314,20 @@ async def test_a_wrong_token_is_told_from_an_unknown_method() -> None:
                 server.fault("getChat", refused(404, "Not Found"))
                 assert (await failure(client, "getChat", chat_id=5)).code == "TELEGRAM_METHOD"
             assert [call.method for call in server.calls].count("getMe") == 1
-        async with Client(TOKEN, base_url=server.base_url) as other:
+        async with TelegramClient(TOKEN, base_url=server.base_url) as other:
             for method in ("getMe", "sendMessage", "flyAway"):
                 error = await failure(other, method, a=1)
                 assert isinstance(error, ForbiddenError) and error.code == "TELEGRAM_TOKEN"
     not_found = b'{"ok":false,"error_code":404,"description":"Not Found"}'
     answer = b"HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(not_found) + not_found
-    async with stub(answer) as url, Client(TOKEN, base_url=url) as client:
+    async with stub(answer) as url, TelegramClient(TOKEN, base_url=url) as client:
         for method in ("getMe", "getUpdates", "flyAway"):
             assert (await failure(client, method, a=1)).code == "TELEGRAM_TOKEN"
 
 
 @pytest.mark.parametrize("token", ["", "x", "12:a/../b", "12:a b", "12:a\n", "{token}", "http://a"])
 async def test_what_is_no_token_is_never_sent(token: str) -> None:
-    async with Client(token, base_url="http://127.0.0.1:1/bot") as client:
+    async with TelegramClient(token, base_url="http://127.0.0.1:1/bot") as client:
         with pytest.raises(ForbiddenError) as caught:
             await client.identity()
         assert caught.value.code == "TELEGRAM_TOKEN"
@@ -345,7 +353,7 @@ async def test_an_answer_that_is_none_means_that_the_server_is_down(
     status: bytes, body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = b"HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (status, len(body)) + body
-    async with stub(answer) as url, Client(TOKEN, base_url=url) as client:
+    async with stub(answer) as url, TelegramClient(TOKEN, base_url=url) as client:
         error = await failure(client)
     assert isinstance(error, (UnavailableError, InvalidError)) and not isinstance(error, AwayError)
     assert error.code == ("TELEGRAM_REFUSED" if status.startswith(b"400") else "TELEGRAM_DOWN")
@@ -356,7 +364,7 @@ async def test_an_answer_that_is_none_means_that_the_server_is_down(
 async def test_strange_parameters_of_a_refusal_do_no_harm(parameters: bytes) -> None:
     body = b'{"ok":false,"error_code":400,"description":null,"parameters":%s}' % parameters
     answer = b"HTTP/1.1 400 No\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-    async with stub(answer) as url, Client(TOKEN, base_url=url) as client:
+    async with stub(answer) as url, TelegramClient(TOKEN, base_url=url) as client:
         assert (await failure(client)).code == "TELEGRAM_REFUSED"
 
 
@@ -370,20 +378,20 @@ async def test_text_that_is_no_unicode_is_refused_before_it_is_sent() -> None:
 
 
 async def test_no_server_is_away_with_the_reason() -> None:
-    async with Client(TOKEN, base_url="http://127.0.0.1:1/bot") as client:
+    async with TelegramClient(TOKEN, base_url="http://127.0.0.1:1/bot") as client:
         error = await failure(client)
         assert (type(error), error.code) == (AwayError, "TELEGRAM_UNREACHABLE")
-    async with Client(TOKEN, base_url="http://telegram.invalid/bot") as client:
+    async with TelegramClient(TOKEN, base_url="http://telegram.invalid/bot") as client:
         error = await failure(client)
         assert (type(error), error.code) == (AwayError, "TELEGRAM_DNS")
-    async with Client(TOKEN, base_url="mailto:x") as client:
+    async with TelegramClient(TOKEN, base_url="mailto:x") as client:
         assert (await failure(client)).code == "TELEGRAM_URL"
 
 
 async def test_a_server_that_cannot_prove_who_it_is_gets_no_token() -> None:
     async with (
         stub(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", secure=True) as url,
-        Client(TOKEN, base_url=url) as client,
+        TelegramClient(TOKEN, base_url=url) as client,
     ):
         error = await failure(client)
         assert (type(error), error.code) == (AwayError, "TELEGRAM_TLS")
@@ -392,14 +400,14 @@ async def test_a_server_that_cannot_prove_who_it_is_gets_no_token() -> None:
 async def test_a_lost_answer_may_have_been_delivered() -> None:
     async with FakeTelegram.serve() as server, client_of(server) as client:
         server.person(5)
-        for fault in (lost(), Fault(cut_after_bytes=20)):
+        for fault in (lost(), TelegramFault(cut_after_bytes=20)):
             server.fault("sendMessage", fault)
             error = await failure(client)
             assert (type(error), error.code) == (UnavailableError, "TELEGRAM_LOST")
         server.fault("sendMessage", garbage())
         assert (await failure(client)).code == "TELEGRAM_DOWN"
         assert len(server.sent(5)) == 3
-    async with stub(None) as url, Client(TOKEN, base_url=url) as client:
+    async with stub(None) as url, TelegramClient(TOKEN, base_url=url) as client:
         assert (await failure(client)).code == "TELEGRAM_LOST"
 
 
@@ -408,7 +416,7 @@ async def test_no_answer_in_time_may_have_been_delivered(autojump_clock: MockClo
         server = FakeTelegram()
         network = MemoryNetwork(server.serve_stream, nursery)
         async with client_of(server, transport=network.transport) as client:
-            server.fault("sendMessage", Fault(stall="after"))
+            server.fault("sendMessage", TelegramFault(stall="after"))
             server.person(5)
             error = await failure(client)
             assert (type(error), error.code, len(server.sent(5))) == (UnavailableError, "TELEGRAM_TIMEOUT", 1)

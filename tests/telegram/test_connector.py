@@ -19,8 +19,8 @@ from daycare_plugins.telegram.connector import FLOOD, TelegramConnector
 from daycare_plugins.telegram.files import reference_of
 from daycare_plugins.telegram.outgoing import DUPLICATE, caption
 from daycare_plugins.telegram.settings import BotSettings
-from daycare_plugins.telegram.testing.faults import Fault, bad_gateway, flood, lost, refused
-from daycare_plugins.telegram.testing.limits import Limits
+from daycare_plugins.telegram.testing.faults import TelegramFault, bad_gateway, flood, lost, refused
+from daycare_plugins.telegram.testing.limits import FloodLimits
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.telegram.bots import Host, bot_over, host, reply, send, until
 
@@ -197,14 +197,14 @@ async def test_refused_markup_is_sent_as_readable_text(stage: Stage, autojump_cl
     [
         (bad_gateway(), UnavailableError, "TELEGRAM_DOWN"),
         (lost(), UnavailableError, "TELEGRAM_LOST"),
-        (Fault(stall="after"), UnavailableError, "TELEGRAM_TIMEOUT"),
+        (TelegramFault(stall="after"), UnavailableError, "TELEGRAM_TIMEOUT"),
         (refused(401, "Unauthorized"), AwayError, "NOT_SENT"),
         (refused(403, "Forbidden: bot was blocked by the user"), ForbiddenError, "RECIPIENT_GONE"),
         (refused(400, "Bad Request: chat not found"), NotFoundError, "CHAT_GONE"),
     ],
 )
 async def test_errors_say_what_can_be_done(
-    stage: Stage, autojump_clock: MockClock, fault: Fault, kind: type[Exception], code: str
+    stage: Stage, autojump_clock: MockClock, fault: TelegramFault, kind: type[Exception], code: str
 ) -> None:
     stage.server.fault("sendMessage", fault)
     with pytest.raises(kind) as caught:
@@ -294,7 +294,7 @@ async def test_four_hundred_answers_to_fifty_chats_under_limits_all_arrive(
     stage: Stage, autojump_clock: MockClock
 ) -> None:
     server, connector = stage.server, stage.connector
-    server.limits = Limits()
+    server.limits = FloodLimits()
     for chat in range(1_000, 1_050):
         server.person(chat)
         server.fault("sendMessage", flood(7), chat=chat)

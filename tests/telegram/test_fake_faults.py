@@ -8,8 +8,8 @@ import trio.testing
 
 from daycare_plugins.telegram.testing.server import (
     FakeTelegram,
-    Fault,
-    Limits,
+    FloodLimits,
+    TelegramFault,
     bad_gateway,
     flood,
     garbage,
@@ -23,19 +23,19 @@ from tests.telegram.fake_client import bot_of, call, done, refusal
 async def test_each_fault_reaches_the_real_client_as_it_should() -> None:
     async with FakeTelegram.serve() as server, bot_of(server) as bot:
         server.person(5)
-        cases: list[tuple[Fault, type[Exception], int]] = [
+        cases: list[tuple[TelegramFault, type[Exception], int]] = [
             (flood(1), telegram.error.RetryAfter, 0),
             (refused(500, "Internal Server Error"), telegram.error.NetworkError, 0),
             (refused(401, "Unauthorized"), telegram.error.InvalidToken, 0),
             (refused(409, "Conflict: x"), telegram.error.Conflict, 0),
             (bad_gateway(), telegram.error.NetworkError, 0),
-            (Fault(drop="before"), telegram.error.NetworkError, 0),
+            (TelegramFault(drop="before"), telegram.error.NetworkError, 0),
             (lost(), telegram.error.NetworkError, 1),
             (garbage(), telegram.error.TelegramError, 1),
-            (Fault(cut_after_bytes=20), telegram.error.NetworkError, 1),
-            (Fault(stall="before"), telegram.error.TimedOut, 0),
-            (Fault(stall="after"), telegram.error.TimedOut, 1),
-            (Fault(delay_s=5), telegram.error.TimedOut, 0),
+            (TelegramFault(cut_after_bytes=20), telegram.error.NetworkError, 1),
+            (TelegramFault(stall="before"), telegram.error.TimedOut, 0),
+            (TelegramFault(stall="after"), telegram.error.TimedOut, 1),
+            (TelegramFault(delay_s=5), telegram.error.TimedOut, 0),
         ]
         for fault, error, effects in cases:
             before = len(server.sent(5))
@@ -78,7 +78,7 @@ async def test_a_download_can_fail() -> None:
         path = (await done(server, "getFile", file_id=file_id))["file_path"]
         url = f"{server.base_file_url}{server.token}/{path}"
         server.fault("download", refused(404, "Not Found"))
-        server.fault("download", Fault(cut_after_bytes=100))
+        server.fault("download", TelegramFault(cut_after_bytes=100))
         assert (await client.get(url)).status_code == 404
         with pytest.raises(httpx.RemoteProtocolError):
             await client.get(url)
@@ -122,7 +122,7 @@ class Wire:
 
 async def test_limits_are_per_chat_per_group_and_global(autojump_clock: trio.testing.MockClock) -> None:
     server = FakeTelegram()
-    server.limits = Limits(chat_per_s=1, group_per_min=20, global_per_s=30)
+    server.limits = FloodLimits(chat_per_s=1, group_per_min=20, global_per_s=30)
     async with trio.open_nursery() as nursery:
         wire = Wire(server, nursery)
         for number in range(1, 41):

@@ -13,7 +13,7 @@ import trio.testing
 from telegram.request import HTTPXRequest
 
 from daycare.testing.memory_network import MemoryNetwork
-from daycare_plugins.telegram.testing.server import FakeTelegram, Fault, lost
+from daycare_plugins.telegram.testing.server import FakeTelegram, TelegramFault, lost
 from tests.telegram.fake_client import TrioBot
 
 
@@ -44,7 +44,7 @@ async def test_long_polls_outages_and_stalls_pass_at_once(autojump_clock: trio.t
         (update,) = await bot.get_updates(timeout=50)
         assert update.message is not None and update.message.text == "hi"
         server.fault("sendMessage", lost())
-        server.fault("sendMessage", Fault(delay_s=3))
+        server.fault("sendMessage", TelegramFault(delay_s=3))
         with pytest.raises(telegram.error.NetworkError):
             await bot.send_message(5, "a")
         before = trio.current_time()

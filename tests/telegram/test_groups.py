@@ -6,7 +6,7 @@ from daycare.base.connector import Inbound
 from daycare.base.messages import Origin
 from daycare_plugins.telegram.intake import read_batch
 from daycare_plugins.telegram.overheard import Overheard
-from daycare_plugins.telegram.reading import Bot, Rules, join_albums, message_key, read
+from daycare_plugins.telegram.reading import Bot, ReadingRules, join_albums, message_key, read
 from daycare_plugins.telegram.settings import BotSettings
 from tests.telegram.samples import (
     ANN,
@@ -33,8 +33,8 @@ from tests.telegram.samples import (
 )
 
 BOT = Bot(700, "Helper_Bot")
-RULES = Rules(connector="telegram")
-ALWAYS = Rules(connector="telegram", group_answers="always")
+RULES = ReadingRules(connector="telegram")
+ALWAYS = ReadingRules(connector="telegram", group_answers="always")
 OURS = message(9, **{"from": BOT_USER, "chat": GROUP, "text": "Sure?"})
 
 
@@ -77,13 +77,15 @@ def test_the_rest_is_passed_on_only_where_the_rule_says_always(content: Json) ->
     done = read(in_group(**content), BOT, RULES)
     assert (done.item, done.why_ignored) == (None, "not addressed to the bot")
     assert isinstance(read(in_group(**content), BOT, ALWAYS).item, Inbound)
-    assert isinstance(read(in_group(**content), BOT, Rules(connector="t", overrides={-500: "always"})).item, Inbound)
-    quiet = Rules(connector="t", group_answers="always", overrides={-500: "addressed"})
+    assert isinstance(
+        read(in_group(**content), BOT, ReadingRules(connector="t", overrides={-500: "always"})).item, Inbound
+    )
+    quiet = ReadingRules(connector="t", group_answers="always", overrides={-500: "addressed"})
     assert read(in_group(**content), BOT, quiet).item is None
 
 
 @pytest.mark.parametrize("rules", [RULES, ALWAYS])
-def test_a_command_for_another_bot_is_never_ours(rules: Rules) -> None:
+def test_a_command_for_another_bot_is_never_ours(rules: ReadingRules) -> None:
     for more in ({}, {"reply_to_message": OURS}):
         update = in_group(**command("/stop@other_bot"), **more)
         assert read(update, BOT, rules).why_ignored == "a command for another bot"

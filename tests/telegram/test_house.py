@@ -16,7 +16,7 @@ from daycare.base.messages import Image, Message, Part, Text, ToolCall
 from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import User
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
 from daycare_plugins.telegram.testing.faults import flood, lost
@@ -26,7 +26,7 @@ from tests.telegram.bots import until
 
 
 @asynccontextmanager
-async def daemon(tmp: Path, server: FakeTelegram, model: Scripted, **more: object) -> AsyncGenerator[House, None]:
+async def daemon(tmp: Path, server: FakeTelegram, model: Scripted, **more: object) -> AsyncGenerator[TestDaemon, None]:
     config = Config(
         models=ModelsSection(default="scripted/model"),
         providers={"scripted": ProviderSection(kind="scripted", models={"model": ModelSection(images=True)})},
@@ -34,7 +34,7 @@ async def daemon(tmp: Path, server: FakeTelegram, model: Scripted, **more: objec
             settings={"telegram": {"base_url": server.base_url, "base_file_url": server.base_file_url, **more}}
         ),
     )
-    async with open_house(tmp, model, location=str(tmp / "house.db"), config=config, work=False) as house:
+    async with open_daemon(tmp, model, location=str(tmp / "house.db"), config=config, work=False) as house:
         await house.store.secrets.put("telegram", OWNER, house.daemon.vault.seal(server.token))
         await house.store.people.link("telegram:5", OWNER)
         async with trio.open_nursery() as nursery:
@@ -126,7 +126,7 @@ async def test_the_button_of_a_draft_stops_its_turn_once_and_no_other(locks: Pat
         assert server.sent(5)[-1].text == "Nothing is running."
 
 
-async def _delivered(house: House) -> None:
+async def _delivered(house: TestDaemon) -> None:
     with trio.fail_after(20):
         while await house.store.outbox.count():
             await trio.sleep(0.02)

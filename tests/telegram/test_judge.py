@@ -2,7 +2,7 @@
 
 import pytest
 
-from daycare_plugins.telegram.testing.world import Call
+from daycare_plugins.telegram.testing.world import BotCall
 from tests.telegram import judge
 from tests.telegram.samples import EVERY, said
 
@@ -22,13 +22,13 @@ KEYBOARD = {"inline_keyboard": [[{"text": "Yes", "callback_data": "yes"}]]}
     ],
 )
 def test_wrong_calls_are_condemned(method: str, params: dict[str, object]) -> None:
-    assert judge.of_call(Call(method=method, params=params, at=0.0))
+    assert judge.of_call(BotCall(method=method, params=params, at=0.0))
 
 
 def test_right_calls_pass_in_either_encoding() -> None:
     for markup in (KEYBOARD, '{"inline_keyboard":[[{"text":"Yes","callback_data":"yes"}]]}'):
         params = {"chat_id": "5", "text": "hi", "reply_markup": markup, "disable_notification": "true"}
-        assert judge.of_call(Call(method="sendMessage", params=params, at=0.0)) == []
+        assert judge.of_call(BotCall(method="sendMessage", params=params, at=0.0)) == []
 
 
 def test_wrong_updates_are_condemned() -> None:

@@ -14,7 +14,7 @@ from daycare.testing.memory_network import MemoryNetwork
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
 from daycare_plugins.telegram.lock import locked
 from daycare_plugins.telegram.plugin import plugin
-from daycare_plugins.telegram.settings import BotSettings, Settings
+from daycare_plugins.telegram.settings import BotSettings, TelegramSettings
 from daycare_plugins.telegram.testing.faults import refused
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.telegram.bots import Host, bot_over, host, until
@@ -22,8 +22,8 @@ from tests.telegram.bots import Host, bot_over, host, until
 __all__ = ["host"]
 
 
-def settings(**fields: object) -> Settings:
-    return msgspec.convert(fields, Settings)
+def settings(**fields: object) -> TelegramSettings:
+    return msgspec.convert(fields, TelegramSettings)
 
 
 def test_importing_it_and_setting_it_up_brings_in_nothing_heavy() -> None:

@@ -19,7 +19,7 @@ from daycare.testing.memory_network import MemoryNetwork
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
 from daycare_plugins.telegram.health import CONFLICT_S
 from daycare_plugins.telegram.intake import BUTTON_S, BUTTONS_AT_ONCE
-from daycare_plugins.telegram.testing.faults import Fault, bad_gateway, flood, garbage, lost, refused
+from daycare_plugins.telegram.testing.faults import TelegramFault, bad_gateway, flood, garbage, lost, refused
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from daycare_plugins.telegram.testing.world import TOKEN
 from tests.telegram.bots import Host, bot_over, host, reply, send, until
@@ -132,7 +132,7 @@ def test_whatever_happens_each_update_is_handled_once_and_in_order(host: Host, s
                             case 5:
                                 stage.network.broken = httpcore.ConnectError("refused")
                             case 6:
-                                server.fault("getUpdates", Fault(stall="after"))
+                                server.fault("getUpdates", TelegramFault(stall="after"))
                             case _:
                                 stage.network.broken = None
                         await trio.sleep(chance.choice([0.0, 0.001, 0.5, 3.0, 40.0]))
@@ -250,7 +250,7 @@ async def test_an_answer_to_a_button_that_hangs_keeps_no_other_waiting(
         await reached(host, "up")
         server.say(5, 5, "hi")
         await send(bot.connector, reply("Well?", choices=(Choice("Yes", "yes"),)))
-        server.fault("answerCallbackQuery", Fault(stall="before"), times=2)
+        server.fault("answerCallbackQuery", TelegramFault(stall="before"), times=2)
         for _ in range(2 * BUTTONS_AT_ONCE):
             server.press(server.sent(5)[-1], "yes")
         await until(lambda: len(server.answered_callbacks) == 2 * BUTTONS_AT_ONCE - 2, BUTTON_S / 2)
@@ -314,7 +314,7 @@ async def test_a_night_without_a_network_breaks_nothing(host: Host, stage: Stage
     [(bad_gateway(), "away"), (garbage(), "away"), (flood(20), "away"), (refused(401, "Unauthorized"), "refused")],
 )
 async def test_each_trouble_has_its_state_and_ends_by_itself(
-    host: Host, stage: Stage, fault: Fault, state: str, autojump_clock: MockClock
+    host: Host, stage: Stage, fault: TelegramFault, state: str, autojump_clock: MockClock
 ) -> None:
     server = stage.server
     async with bot_over(host, server, stage.network):

@@ -10,7 +10,7 @@ import telegram
 from daycare.base.connector import Inbound, RemoteFile, Unreadable
 from daycare.base.messages import Origin
 from daycare_plugins.telegram.choices import Touch
-from daycare_plugins.telegram.reading import UPDATES, Bot, Read, Rules, message_key, read
+from daycare_plugins.telegram.reading import UPDATES, Bot, ReadingRules, ReadUpdate, message_key, read
 from tests.telegram.samples import (
     ANN,
     BEN,
@@ -37,11 +37,11 @@ from tests.telegram.samples import (
 )
 
 BOT = Bot(700, "Helper_Bot")
-RULES = Rules(connector="telegram")
-ALWAYS = Rules(connector="telegram", group_answers="always")
+RULES = ReadingRules(connector="telegram")
+ALWAYS = ReadingRules(connector="telegram", group_answers="always")
 
 
-def read_item(update: Json, rules: Rules = RULES) -> Inbound:
+def read_item(update: Json, rules: ReadingRules = RULES) -> Inbound:
     item = read(update, BOT, rules).item
     assert isinstance(item, Inbound)
     return item
@@ -72,7 +72,7 @@ def test_no_sample_is_unreadable(kind: str) -> None:
 
 
 def test_a_message_says_who_where_when_and_which() -> None:
-    done = read(EVERY["text"], BOT, Rules(connector="telegram-work"))
+    done = read(EVERY["text"], BOT, ReadingRules(connector="telegram-work"))
     assert (done.chat, done.message_id, done.press, done.moved) == (42, 10, None, None)
     assert done.item == Inbound(
         connector="telegram-work",
@@ -377,7 +377,7 @@ def test_both_messages_of_a_move_tell_the_same_move() -> None:
 
 
 def test_what_is_not_used_is_ignored_with_a_reason() -> None:
-    assert read(EVERY["business"], BOT, RULES) == Read(
+    assert read(EVERY["business"], BOT, RULES) == ReadUpdate(
         update_id=9_601, why_ignored="nothing is done with business_message"
     )
     assert read({"update_id": 1}, BOT, RULES).why_ignored == "it is empty"

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from daycare.base.connector import Inbound, RemoteFile, Unreadable
 from daycare.base.limits import KEY_MAX_CHARS, MESSAGE_MAX_BYTES
 from daycare_plugins.telegram.context import CONTEXT_MAX_CHARS
-from daycare_plugins.telegram.reading import Bot, Read, Rules, join_albums, read
+from daycare_plugins.telegram.reading import Bot, ReadingRules, ReadUpdate, join_albums, read
 from tests.chance import WHOLE
 from tests.telegram.samples import EVERY
 
 EXAMPLES = 1_500 if WHOLE else 400
 BOT = Bot(2**52, "helper_bot")
 RULES = [
-    Rules(connector="telegram"),
-    Rules(connector="telegram-work", group_answers="always"),
+    ReadingRules(connector="telegram"),
+    ReadingRules(connector="telegram-work", group_answers="always"),
 ]
 
 _TEXT = st.text(st.characters(), max_size=20) | st.sampled_from(
@@ -76,7 +76,7 @@ def mutated(draw: st.DrawFn) -> Any:
     return update
 
 
-def check(done: Read) -> None:
+def check(done: ReadUpdate) -> None:
     for item in (done.item, done.waiting):
         if isinstance(item, Unreadable):
             for text, most in ((item.key, KEY_MAX_CHARS), (item.reason, 300), (item.body, 4_000)):
@@ -120,7 +120,7 @@ def check_inbound(item: Inbound) -> None:
     max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(mutated(), st.sampled_from(RULES), st.booleans())
-def test_a_damaged_update_is_read_parked_or_ignored(update: Any, rules: Rules, known: bool) -> None:
+def test_a_damaged_update_is_read_parked_or_ignored(update: Any, rules: ReadingRules, known: bool) -> None:
     done = read(update, BOT, rules, lambda key: known)
     check(done)
     assert read(copy.deepcopy(update), BOT, rules, lambda key: known) == done, "a repeat has the same key"

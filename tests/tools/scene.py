@@ -15,8 +15,8 @@ from daycare.plugin import Inbound, Plugin
 from daycare.store.records import Agent, Turn
 from daycare.store.records_approvals import Approval
 from daycare.store.records_documents import Attribution, DocumentVersion
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted, call
 from daycare.testing.scripted import say as says
 from daycare.tools.runner import Done, Runner
@@ -49,7 +49,7 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
 class Scene:
     """A house with a pigeon, and Ann's agent there."""
 
-    house: House
+    house: TestDaemon
     model: Scripted
     agent: Agent
     said: int = 0
@@ -95,7 +95,7 @@ class Scene:
 @asynccontextmanager
 async def scene_of(tmp: Path, config: Config, *plugins: Plugin) -> AsyncIterator[Scene]:
     model = Scripted()
-    async with open_house(tmp, model, config=config, plugins=[Pigeon().plugin(), *plugins]) as house:
+    async with open_daemon(tmp, model, config=config, plugins=[FakeConnector().plugin(), *plugins]) as house:
         yield Scene(house, model, await ann(house))
 
 
@@ -103,7 +103,7 @@ def append(text: str, path: str = "MEMORY.md") -> tuple[str, dict[str, Any]]:
     return "memory_append", {"path": path, "text": text, "reason": "you said so"}
 
 
-def runner_of(house: House) -> Runner:
+def runner_of(house: TestDaemon) -> Runner:
     return house.daemon.runner
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from daycare.base.causes import Person
-from daycare.base.consent import CHANGES, IDENTITY, LOG, READS, ApprovalsSection, Consent, Rule
+from daycare.base.consent import CHANGES, IDENTITY, LOG, READS, ApprovalRule, ApprovalsSection, Consent
 from daycare.base.messages import Envelope, EnvelopeKind, File, Message, Origin, Origins, Text, ToolResult
-from daycare.features.memory.log import ECHO_MIN_CHARS, is_echo
+from daycare.features.memory.conversation_log import ECHO_MIN_CHARS, is_echo
 from daycare.rules.consent import needed
 from daycare.rules.taint import Sources, sources_in, sources_of, spoken_in
 from daycare.store.records import InboxRow, Step
@@ -37,7 +37,7 @@ def test_defaults(direct: bool) -> None:
 
 @pytest.mark.parametrize("policy", [AUTO, SESSION])
 def test_no_setting_spares_the_asking_where_more_was_read_than_the_person(policy: Consent) -> None:
-    everywhere = Rule(policy=policy, tools=(*CHANGES, IDENTITY))
+    everywhere = ApprovalRule(policy=policy, tools=(*CHANGES, IDENTITY))
     section = ApprovalsSection(
         memory_write=policy, memory_append=policy, memory_delete=policy, rules={"all": everywhere}
     )
@@ -51,37 +51,40 @@ def test_no_setting_spares_the_asking_where_more_was_read_than_the_person(policy
 @pytest.mark.parametrize("direct", [True, False])
 def test_identity_is_always_asked_for_whatever_the_settings_hold(policy: Consent, direct: bool) -> None:
     """Also when somebody got a rule past the check of the file."""
-    section = ApprovalsSection(rules={"x": Rule(policy=policy, tools=(IDENTITY,))})
+    section = ApprovalsSection(rules={"x": ApprovalRule(policy=policy, tools=(IDENTITY,))})
     assert ask(section, IDENTITY, direct=direct) is ALWAYS
 
 
 @pytest.mark.parametrize(
     ("rule", "call", "fits"),
     [
-        (Rule(policy=AUTO), {}, True),
-        (Rule(policy=AUTO, agents=ANN), {}, True),
-        (Rule(policy=AUTO, agents="/ann"), {}, True),
-        (Rule(policy=AUTO, agents="/an"), {}, False),
-        (Rule(policy=AUTO, agents="/ann/telegram"), {"agent": "/ann/telegram/sub/0"}, True),
-        (Rule(policy=AUTO, agents="/ann/telegram"), {"agent": "/ann/telegram-work"}, False),
-        (Rule(policy=AUTO, documents="knowledge"), {"document": "knowledge/tea.md"}, True),
-        (Rule(policy=AUTO, documents="knowledge/"), {"document": "knowledge/tea.md"}, True),
-        (Rule(policy=AUTO, documents="knowledge/tea.md"), {"document": "knowledge/tea.md"}, True),
-        (Rule(policy=AUTO, documents="knowledge/a1"), {"document": "knowledge/a1-evil/x.md"}, False),
-        (Rule(policy=AUTO, documents="knowledge"), {"document": "shared/knowledge/tea.md"}, False),
-        (Rule(policy=AUTO, documents="knowledge"), {"document": "global/knowledge/tea.md"}, False),
-        (Rule(policy=AUTO, documents="shared"), {"document": "shared/knowledge/tea.md"}, True),
-        (Rule(policy=AUTO, tools=("memory_delete",)), {}, False),
-        (Rule(policy=AUTO, origins=(Origin.PERSON,)), {}, True),
-        (Rule(policy=AUTO, origins=(Origin.TIMER,)), {}, False),
+        (ApprovalRule(policy=AUTO), {}, True),
+        (ApprovalRule(policy=AUTO, agents=ANN), {}, True),
+        (ApprovalRule(policy=AUTO, agents="/ann"), {}, True),
+        (ApprovalRule(policy=AUTO, agents="/an"), {}, False),
+        (ApprovalRule(policy=AUTO, agents="/ann/telegram"), {"agent": "/ann/telegram/sub/0"}, True),
+        (ApprovalRule(policy=AUTO, agents="/ann/telegram"), {"agent": "/ann/telegram-work"}, False),
+        (ApprovalRule(policy=AUTO, documents="knowledge"), {"document": "knowledge/tea.md"}, True),
+        (ApprovalRule(policy=AUTO, documents="knowledge/"), {"document": "knowledge/tea.md"}, True),
+        (ApprovalRule(policy=AUTO, documents="knowledge/tea.md"), {"document": "knowledge/tea.md"}, True),
+        (ApprovalRule(policy=AUTO, documents="knowledge/a1"), {"document": "knowledge/a1-evil/x.md"}, False),
+        (ApprovalRule(policy=AUTO, documents="knowledge"), {"document": "shared/knowledge/tea.md"}, False),
+        (ApprovalRule(policy=AUTO, documents="knowledge"), {"document": "global/knowledge/tea.md"}, False),
+        (ApprovalRule(policy=AUTO, documents="shared"), {"document": "shared/knowledge/tea.md"}, True),
+        (ApprovalRule(policy=AUTO, tools=("memory_delete",)), {}, False),
+        (ApprovalRule(policy=AUTO, origins=(Origin.PERSON,)), {}, True),
+        (ApprovalRule(policy=AUTO, origins=(Origin.TIMER,)), {}, False),
     ],
 )
-def test_a_rule_fits_a_part(rule: Rule, call: dict[str, Any], fits: bool) -> None:
+def test_a_rule_fits_a_part(rule: ApprovalRule, call: dict[str, Any], fits: bool) -> None:
     assert ask(ApprovalsSection(rules={"x": rule}), "memory_append", **call) is (AUTO if fits else ALWAYS)
 
 
 def test_the_first_rule_that_fits_counts() -> None:
-    rules = {"b": Rule(policy=ALWAYS, documents="knowledge/diary.md"), "a": Rule(policy=AUTO, documents="knowledge")}
+    rules = {
+        "b": ApprovalRule(policy=ALWAYS, documents="knowledge/diary.md"),
+        "a": ApprovalRule(policy=AUTO, documents="knowledge"),
+    }
     section = ApprovalsSection(memory_append=SESSION, rules=rules)
     assert ask(section, "memory_append", document="knowledge/diary.md") is ALWAYS
     assert ask(section, "memory_append", document="knowledge/tea.md") is AUTO
@@ -89,7 +92,7 @@ def test_the_first_rule_that_fits_counts() -> None:
 
 
 def test_the_log_of_the_day_can_be_asked_for_by_origin() -> None:
-    rule = Rule(policy=ALWAYS, tools=(LOG,), origins=(Origin.FORWARD,))
+    rule = ApprovalRule(policy=ALWAYS, tools=(LOG,), origins=(Origin.FORWARD,))
     section = ApprovalsSection(rules={"x": rule})
     assert ask(section, LOG) is AUTO
     assert ask(section, LOG, origins=FORWARD, direct=False) is ALWAYS

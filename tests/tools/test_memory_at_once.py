@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from daycare.base.consent import ApprovalsSection, Consent, Rule
+from daycare.base.consent import ApprovalRule, ApprovalsSection, Consent
 from daycare.base.messages import Origin
 from daycare.plugin import HookSet, Plugin, StructTool, ToolContext
 from daycare.store.records import Turn
@@ -124,7 +124,7 @@ async def test_the_log_can_be_asked_for_once_in_a_conversation(tmp_path: Path, a
 
 
 async def test_a_rule_lets_a_folder_be_written_at_once(tmp_path: Path, autojump_clock: object) -> None:
-    rule = Rule(policy=Consent.AUTO, documents="knowledge/scratch")
+    rule = ApprovalRule(policy=Consent.AUTO, documents="knowledge/scratch")
     async with scene_of(tmp_path, settings(ApprovalsSection(rules={"scratch": rule}))) as scene:
         path = "knowledge/scratch/a.md"
         results = await scene.ask(append("a\n", path), append("b\n", path), append("c\n", "knowledge/a.md"))
@@ -264,7 +264,7 @@ async def test_a_yes_that_was_taken_back_or_came_with_other_words_covers_nothing
 
 
 async def test_a_yes_in_a_folder_covers_the_folder(tmp_path: Path, autojump_clock: object) -> None:
-    rule = Rule(policy=Consent.SESSION, documents="knowledge")
+    rule = ApprovalRule(policy=Consent.SESSION, documents="knowledge")
     async with scene_of(tmp_path, settings(replace(ALL_SESSION, rules={"notes": rule}))) as scene:
         await scene.ask(append("- a\n"))
         await scene.approve(1)

@@ -10,7 +10,7 @@ from daycare.base.limits import LOOKUP_MAX
 from daycare.base.messages import Origin
 from daycare.store.records import Turn, User
 from daycare.store.records_documents import Attribution
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from tests.approvals.story import only, say, settle
 from tests.tools.scene import FORWARD, Scene, append, run, runner_of
 
@@ -30,7 +30,7 @@ async def told(scene: Scene, *texts: str) -> None:
     await remembered(scene.house)
 
 
-async def remembered(house: House) -> None:
+async def remembered(house: TestDaemon) -> None:
     await trio.sleep(5)
     await house.daemon.memory.controls.process()
     await trio.sleep(30)

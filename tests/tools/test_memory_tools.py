@@ -5,8 +5,8 @@ import pytest
 from daycare.base.errors import ConflictError
 from daycare.features.memory.tools import TOOLS
 from daycare.plugin import Plugin, StructTool, ToolContext
-from daycare.plugins.admission import OURS, Taken
-from tests.approvals.story import ANN, desk_of, only
+from daycare.plugins.admission import OURS, TakenNames
+from tests.approvals.story import ANN, only, service_of
 from tests.memory.hostile import FOLDERS, PATHS
 from tests.tools.scene import BY, Edit, Scene, append, run
 
@@ -53,7 +53,7 @@ async def test_what_is_added_goes_below_its_heading(
     arguments = {"path": "MEMORY.md", "text": "- no sugar\n", "reason": "she said so", "section": section}
     await scene.one("memory_append", **arguments)
     [it] = await scene.requests()
-    desk = desk_of(scene.house)
+    desk = service_of(scene.house)
     assert (await desk.show(it.no)).new == now, "what is shown is what will be written"
     await desk.decide(it.no, "approve", ANN, it.seen)
     assert (await scene.house.daemon.memory.documents.read(scene.agent, "MEMORY.md")).text == now
@@ -193,4 +193,4 @@ def test_no_plugin_may_take_the_name_of_a_tool_of_memory() -> None:
     assert {tool.spec.name for tool in TOOLS} == set(OURS)
     for tool in TOOLS:
         with pytest.raises(ConflictError, match=f"the tool {tool.spec.name} is that of the plugin tools"):
-            Taken().take(Plugin(name="other", tools=(tool,)))
+            TakenNames().take(Plugin(name="other", tools=(tool,)))

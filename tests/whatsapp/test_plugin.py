@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from tests.bridge.helpers import to_load, until
 from tests.whatsapp.library import needs_library
 
@@ -21,13 +21,13 @@ def config(**settings: Any) -> Config:
 
 
 async def test_it_is_not_there_unless_it_is_switched_on(tmp_path: Path) -> None:
-    async with open_house(tmp_path, config=config(), inline=False) as house:
+    async with open_daemon(tmp_path, config=config(), inline=False) as house:
         assert "whatsapp" not in house.daemon.connectors
 
 
 async def test_switched_on_it_waits_for_a_telephone_or_says_what_is_missing(tmp_path: Path) -> None:
     settings = config(enabled=True, sandbox="off")
-    async with open_house(tmp_path, config=settings, inline=False) as house:
+    async with open_daemon(tmp_path, config=settings, inline=False) as house:
         expected = "away" if needs_library.args[0] else "off"
 
         def health() -> dict[str, Any]:

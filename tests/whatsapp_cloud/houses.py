@@ -10,7 +10,7 @@ import trio
 
 from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted
 from daycare_plugins.whatsapp_cloud import outgoing as _outgoing  # noqa: F401 -- it would block the house's loop
 from daycare_plugins.whatsapp_cloud import serving as _serving  # noqa: F401
@@ -43,7 +43,7 @@ class Stage:
         graph.person(ANN, "Ann")
 
     @asynccontextmanager
-    async def daemon(self, *, linked: bool = True, **settings: Any) -> AsyncGenerator[House, None]:
+    async def daemon(self, *, linked: bool = True, **settings: Any) -> AsyncGenerator[TestDaemon, None]:
         """Run a daemon; leaving the block is a kill."""
         chosen = {
             "phone_number_id": self.graph.number_id,
@@ -57,7 +57,7 @@ class Stage:
             plugins=PluginsSection(settings={"whatsapp_cloud": chosen}),
         )
         where = str(self.folder / "house.db")
-        async with open_house(
+        async with open_daemon(
             self.folder, self.model, location=where, config=config, work=False, clock=self.clock
         ) as house:
             vault = house.daemon.vault
@@ -93,7 +93,7 @@ async def until(what: Callable[[], object], deadline_s: float = 10.0, step_s: fl
             await trio.sleep(step_s)
 
 
-def health(house: House) -> dict[str, Any]:
+def health(house: TestDaemon) -> dict[str, Any]:
     """How the connection is."""
     daemon: Any = house.daemon
     found: dict[str, Any] = daemon.host.status(daemon.connectors)["whatsapp-cloud"]

@@ -10,14 +10,14 @@ import trio
 
 from daycare.base.fence import fence
 from daycare.base.messages import Image
-from daycare.features.approvals.desk import Person
+from daycare.features.approvals.service import Approver
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Reply
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted, call, say
 from daycare_plugins.whatsapp_cloud import failures
 from daycare_plugins.whatsapp_cloud.testing.server import error, lost, stalled, unreached
-from tests.approvals.story import asking, desk_of, remembered
+from tests.approvals.story import asking, remembered, service_of
 from tests.whatsapp_cloud.houses import ANN, BEN, KEY, PATH, Stage, health, open_stage, until
 
 MARK = "(this may be a duplicate)"
@@ -33,7 +33,7 @@ def texts(stage: Stage, who: str = ANN) -> list[str]:
     return [message.text for message in stage.graph.sent(who)]
 
 
-async def idle(house: House) -> None:
+async def idle(house: TestDaemon) -> None:
     """Wait until no reply is on its way."""
     with trio.fail_after(10):
         while await house.store.outbox.count():
@@ -284,14 +284,14 @@ async def test_a_request_is_approved_by_a_button(stage: Stage) -> None:
     async with stage.daemon() as house:
         agent = await house.agent(PATH)
         graph.last_said[ANN] = graph.clock()
-        await desk_of(house).request(agent, asking(agent, "- likes tea\n", reason="you said so"))
+        await service_of(house).request(agent, asking(agent, "- likes tea\n", reason="you said so"))
         shown = await stage.sent(1)
         assert [title for _, title in shown.buttons] == ["Approve", "Edit", "Reject"]
         assert "likes tea" in shown.text
         graph.press(ANN, shown, "Approve")
         await until(lambda: any("Approved" in text for text in texts(stage)))
         assert await remembered(house, agent) == "- likes tea\n"
-        assert (await desk_of(house).get(1)).decided_by == KEY
+        assert (await service_of(house).get(1)).decided_by == KEY
 
 
 async def test_an_edit_of_a_request_is_a_reply_to_it(stage: Stage) -> None:
@@ -299,13 +299,13 @@ async def test_an_edit_of_a_request_is_a_reply_to_it(stage: Stage) -> None:
     async with stage.daemon() as house:
         agent = await house.agent(PATH)
         graph.last_said[ANN] = graph.clock()
-        await desk_of(house).request(agent, asking(agent, "- likes tea\n", reason="you said so"))
+        await service_of(house).request(agent, asking(agent, "- likes tea\n", reason="you said so"))
         shown = await stage.sent(1)
         graph.say(ANN, "- likes coffee", reply_to=shown.id)
         again = await stage.sent(2)
         assert "likes coffee" in again.text
-        it = await desk_of(house).get(1)
-        await desk_of(house).decide(1, "approve", Person("ann", KEY), it.seen)
+        it = await service_of(house).get(1)
+        await service_of(house).decide(1, "approve", Approver("ann", KEY), it.seen)
         assert await remembered(house, agent) == "- likes coffee\n"
 
 

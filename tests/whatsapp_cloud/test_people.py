@@ -14,8 +14,8 @@ from daycare.messenger.http import of_http
 from daycare_plugins.whatsapp_cloud import people, receipts
 from daycare_plugins.whatsapp_cloud.failures import META, of_answer, surely_not_sent
 from daycare_plugins.whatsapp_cloud.http_in import signature
-from daycare_plugins.whatsapp_cloud.pace import PAIR_BURST, Pace
-from daycare_plugins.whatsapp_cloud.people import People, is_id
+from daycare_plugins.whatsapp_cloud.people import CloudPeople, is_id
+from daycare_plugins.whatsapp_cloud.rate_limit import PAIR_BURST, CloudRateLimit
 from daycare_plugins.whatsapp_cloud.receipts import Receipts, Status
 
 DAY_MS = 86_400_000
@@ -41,8 +41,8 @@ class Host:
         assert len(self.values) <= 1_000
 
 
-async def people_of(host: Any) -> People:
-    found = People(host, "whatsapp-cloud")
+async def people_of(host: Any) -> CloudPeople:
+    found = CloudPeople(host, "whatsapp-cloud")
     await found.load()
     return found
 
@@ -138,7 +138,7 @@ async def test_a_wait_ends_with_the_status(autojump_clock: MockClock) -> None:
 
 
 async def test_one_person_gets_a_burst_and_then_one_message_each_six_seconds(autojump_clock: MockClock) -> None:
-    pace = Pace()
+    pace = CloudRateLimit()
     went = []
     for _ in range(PAIR_BURST + 5):
         await trio.sleep(pace.delay_s("a"))

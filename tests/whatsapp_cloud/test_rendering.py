@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from daycare.base.connector import Attachment, Outgoing
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice
-from daycare.messenger import signs
+from daycare.messenger import markup
 from daycare.messenger.parts import is_blank
 from daycare.messenger.text import units
 from daycare_plugins.whatsapp_cloud.outgoing import (
@@ -30,7 +30,7 @@ PIECES = st.sampled_from(
 
 
 def render(markdown: str, limit: int = TEXT_MAX_UNITS) -> list[str]:
-    return signs.render(markdown, limit)
+    return markup.render(markdown, limit)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from daycare.store.records import DeadLetter, Reply, User
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import say
 from daycare_plugins.whatsapp_cloud import connector
 from daycare_plugins.whatsapp_cloud.outgoing import DUPLICATE
@@ -33,7 +33,7 @@ async def greeted(stage: Stage) -> None:
     await until(lambda: not stage.graph.queue)
 
 
-async def remind(house: House, text: str) -> None:
+async def remind(house: TestDaemon, text: str) -> None:
     """Let the agent have something to say by itself."""
     agent = await house.daemon.directory.at(PATH)
     await house.store.outbox.add(agent, Reply(connector="whatsapp-cloud", text=text), "trace")
@@ -43,7 +43,7 @@ def kinds(stage: Stage) -> list[str]:
     return [message.kind for message in stage.graph.sent(ANN)]
 
 
-async def dead(house: House) -> DeadLetter:
+async def dead(house: TestDaemon) -> DeadLetter:
     with trio.fail_after(10):
         while not (found := await house.store.dead.find()):
             await trio.sleep(0.02)

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from daycare.actors.supervisor import Supervisor
     from daycare.agent.commands import Commands
     from daycare.base.clock import Clock
-    from daycare.features.agents.commands import LastingCommands as LastingCommands
-    from daycare.features.agents.controls import LastingAgents as LastingAgents
-    from daycare.features.agents.rights import Granting
-    from daycare.features.agents.tools import LastingTools as LastingTools
+    from daycare.features.agents.commands import PermanentAgentCommands as PermanentAgentCommands
+    from daycare.features.agents.controls import PermanentAgents as PermanentAgents
+    from daycare.features.agents.rights import AgentGranting
+    from daycare.features.agents.tools import PermanentAgentTools as PermanentAgentTools
     from daycare.observe.bus import Bus
     from daycare.plugin import StructTool
     from daycare.settings import Live
     from daycare.store.sqlite.store import Store
 
 
-class Lasting(Feature):
+class PermanentAgentsFeature(Feature):
     """All of it. Those that have ended can be taken back for `[store] keep_days`."""
 
     name = "agents made by agents"
@@ -31,25 +31,25 @@ class Lasting(Feature):
         store: "Store",
         directory: "Directory",
         router: "Router",
-        granting: "Granting",
+        granting: "AgentGranting",
         supervisor: "Supervisor",
         bus: "Bus",
         clock: "Clock",
         live: "Live",
     ) -> None:
-        from daycare.features.agents.controls import LastingAgents
+        from daycare.features.agents.controls import PermanentAgents
 
         self._life_of = supervisor.life_of
-        self.controls = LastingAgents(store, directory, router, granting, supervisor.awake, bus, clock, live)
+        self.controls = PermanentAgents(store, directory, router, granting, supervisor.awake, bus, clock, live)
 
     def tools(self) -> "Sequence[StructTool[Any]]":
         """Return the tools by which agents make and change permanent ones."""
-        from daycare.features.agents.tools import LastingTools
+        from daycare.features.agents.tools import PermanentAgentTools
 
-        return LastingTools(self.controls).tools()
+        return PermanentAgentTools(self.controls).tools()
 
     def add_to(self, commands: "Commands") -> None:
         """Register the chat command."""
-        from daycare.features.agents.commands import LastingCommands
+        from daycare.features.agents.commands import PermanentAgentCommands
 
-        LastingCommands(self.controls, self._life_of).add_to(commands)
+        PermanentAgentCommands(self.controls, self._life_of).add_to(commands)

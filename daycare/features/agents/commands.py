@@ -5,12 +5,12 @@ from difflib import get_close_matches
 from typing import Final
 
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command, Commands, check_manager
+from daycare.agent.commands import Command, CommandAnswer, Commands, check_manager
 from daycare.agent.status_commands import LIVES
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.messages import Choice
 from daycare.base.path import Path
-from daycare.features.agents.controls import LastingAgents
+from daycare.features.agents.controls import PermanentAgents
 from daycare.store.records import Agent, InboxRow
 
 _LINES_MAX: Final = 40  # of a list in a chat: two screens of a phone
@@ -19,10 +19,10 @@ _WAITING_COUNTED: Final = 100
 _HELP: Final = "/agents shows all, /agents rm NAME ends a permanent one, /agents restore NAME takes it back."
 
 
-class LastingCommands:
+class PermanentAgentCommands:
     """Answers it. `life_of` tells where an agent is in its life."""
 
-    def __init__(self, agents: LastingAgents, life_of: Callable[[Agent], str]) -> None:
+    def __init__(self, agents: PermanentAgents, life_of: Callable[[Agent], str]) -> None:
         self._agents = agents
         self._life_of = life_of
 
@@ -30,35 +30,35 @@ class LastingCommands:
         """Register it."""
         commands.add("agents", Command("list your agents [rm NAME | restore NAME]", self._run))
 
-    async def _run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         verb, _, named = rest.partition(" ")
         name, _, sure = named.strip().partition(" ")
         if not rest or rest == "list":
             return await self._list(agent)
         if verb not in ("rm", "restore") or not name or sure.strip() not in ("", "yes"):
-            return Answer(_HELP)
+            return CommandAnswer(_HELP)
         await check_manager(self._agents.store.people, row, agent, "whose agents these are can do that")
         try:
             if verb == "restore":
                 back = await self._agents.restore(str(Path.agent(agent.user, name)))
-                return Answer(f"{back.path} lives again. /use {name} lets it answer here.")
+                return CommandAnswer(f"{back.path} lives again. /use {name} lets it answer here.")
             return await self._end(await self._agents.at(agent.user, name), name, sure=bool(sure.strip()))
         except NotFoundError as error:
             near = get_close_matches(name, await self._names(agent.user), n=1)
-            return Answer(f"Did you mean /agents {verb} {near[0]}?" if near else error.message)
+            return CommandAnswer(f"Did you mean /agents {verb} {near[0]}?" if near else error.message)
         except DaycareError as error:
-            return Answer(error.message)
+            return CommandAnswer(error.message)
 
-    async def _end(self, agent: Agent, name: str, *, sure: bool) -> Answer:
+    async def _end(self, agent: Agent, name: str, *, sure: bool) -> CommandAnswer:
         if sure:
             await self._agents.end(agent, "ended by its person")
-            return Answer(f"{agent.path} has ended. For a while it can be taken back: /agents restore {name}")
+            return CommandAnswer(f"{agent.path} has ended. For a while it can be taken back: /agents restore {name}")
         waiting = len(await self._agents.store.inbox.waiting(agent.id, limit=_WAITING_COUNTED))
         lost = f", and {waiting} message{'s' if waiting > 1 else ''} that wait for it are given up" if waiting else ""
         text = f"This ends {agent.path}{lost}. /agents rm {name} yes does it; it can be taken back for a while."
-        return Answer(text, choices=(Choice(f"End {name}", f"/agents rm {name} yes"),))
+        return CommandAnswer(text, choices=(Choice(f"End {name}", f"/agents rm {name} yes"),))
 
-    async def _list(self, agent: Agent) -> Answer:
+    async def _list(self, agent: Agent) -> CommandAnswer:
         agents = await self._agents.directory.all_of(agent.user)
         lines = []
         for each in agents[:_LINES_MAX]:
@@ -68,7 +68,7 @@ class LastingCommands:
             lines.append(f"{each.path} ({LIVES.get(life, life)}{here}){about}"[:_LINE_MAX_CHARS])
         if len(agents) > _LINES_MAX:
             lines.append(f"... and {len(agents) - _LINES_MAX} more: daycare agents")
-        return Answer("\n".join(lines))
+        return CommandAnswer("\n".join(lines))
 
     async def _names(self, user: str) -> list[str]:
         return [each.path.rpartition("/")[2] for each in await self._agents.find(user)]

@@ -1,4 +1,4 @@
-"""Lasting agents `/USER/agent/NAME`: what agents and people do with them: create, change, list, end, take back.
+"""Permanent agents `/USER/agent/NAME`: what agents and people do with them: create, change, list, end, take back.
 
 An agent that another one creates may do no more than its maker, and what its maker wants of it stands in its prompt as
 a model's words. Ending one is for people: an agent can only hand them the button.
@@ -21,7 +21,7 @@ from daycare.base.limits import LASTING_AGENTS_MAX
 from daycare.base.messages import Origin, dismissal
 from daycare.base.path import Kind, Path
 from daycare.base.permission import KILL, SPAWN
-from daycare.features.agents.rights import Granting, Wishes, bound
+from daycare.features.agents.rights import AgentGranting, WantedSettings, bound
 from daycare.observe.bus import Bus
 from daycare.plugin import ToolContext
 from daycare.settings import Live
@@ -29,7 +29,7 @@ from daycare.store.records import Agent
 from daycare.store.sqlite.store import Store
 
 
-class LastingAgents:
+class PermanentAgents:
     """Does it. One that has ended can be taken back for `[store] keep_days`; `awake` has the ids of agents at work."""
 
     def __init__(
@@ -37,7 +37,7 @@ class LastingAgents:
         store: Store,
         directory: Directory,
         router: Router,
-        granting: Granting,
+        granting: AgentGranting,
         awake: Container[str],
         bus: Bus,
         clock: Clock,
@@ -47,7 +47,7 @@ class LastingAgents:
         self.store = store
         self._router = router
         self._granting = granting
-        self._permits = granting.permits
+        self._permissions = granting.permissions
         self._awake = awake
         self._bus = bus
         self._clock = clock
@@ -56,28 +56,28 @@ class LastingAgents:
 
     # -- for agents ----------------------------------------------------------------------------------------------------
 
-    async def create_for(self, context: ToolContext, name: str, wishes: Wishes) -> Agent:
+    async def create_for(self, context: ToolContext, name: str, wanted: WantedSettings) -> Agent:
         """Create an agent for another one, once for each call.
 
         Raises `ForbiddenError` where it would not be as bound as its maker, `ConflictError`, `BusyError`.
         """
         maker = await self.directory.at(context.path)
         path = Path.agent(maker.user, name)
-        await self._permits.check(maker.path, SPAWN, str(path))
+        await self._permissions.check(maker.path, SPAWN, str(path))
         bounds = await self._granting.bounds(maker, path, context.allowed)
-        config = await self._granting.settings(bounds, wishes, maker.user)
+        config = await self._granting.settings(bounds, wanted, maker.user)
         born = f"{maker.id}:{context.turn}:{context.step}:{context.call_id}:agent"
         new = replace(self.directory.new(path, origin=Origin.AGENT, config=config), born=born)
-        agent = await self.store.agents.create_lasting(new, LASTING_AGENTS_MAX)
+        agent = await self.store.agents.create_permanent(new, LASTING_AGENTS_MAX)
         self._bus.publish(AgentCreated(**_about(self._clock, agent, context.trace), by=maker.path))
         return agent
 
-    async def change_for(self, context: ToolContext, name: str, wishes: Wishes) -> Agent:
+    async def change_for(self, context: ToolContext, name: str, wanted: WantedSettings) -> Agent:
         """Change an agent that an agent has made; what a person has set up is theirs to change."""
         editor = await self.directory.at(context.path)
         async with self._changing:
             agent = await self.at(editor.user, name)
-            await self._permits.check(editor.path, SPAWN, agent.path)
+            await self._permissions.check(editor.path, SPAWN, agent.path)
             if agent.origin is not Origin.AGENT or agent.id == editor.id:
                 whose = "it is yourself" if agent.id == editor.id else "a person has set it up"
                 raise ForbiddenError(
@@ -86,11 +86,11 @@ class LastingAgents:
             bounds = await self._granting.bounds(editor, Path.stored(agent.path, Kind.AGENT), context.allowed)
             if not is_as_bound(agent.config, bounds):
                 raise bound(agent.path, f"{editor.path} is bound by what does not bind it")
-            config = await self._granting.settings(agent.config, wishes, editor.user)
+            config = await self._granting.settings(agent.config, wanted, editor.user)
             if config == agent.config:
                 return agent
             agent = await self.store.agents.configure(agent.id, config)
-        fields = tuple(each for each in wishes.__struct_fields__ if getattr(wishes, each) is not None)
+        fields = tuple(each for each in wanted.__struct_fields__ if getattr(wanted, each) is not None)
         about = _about(self._clock, agent, context.trace)
         self._bus.publish(AgentChanged(**about, by=editor.path, fields=fields))
         return agent
@@ -98,17 +98,17 @@ class LastingAgents:
     async def to_end_for(self, context: ToolContext, name: str) -> Agent:
         """Return the agent that another one wants ended: that is for its person to do."""
         agent = await self.at(context.user, name)
-        await self._permits.check(context.path, KILL, agent.path)
+        await self._permissions.check(context.path, KILL, agent.path)
         return agent
 
     # -- for people ----------------------------------------------------------------------------------------------------
 
     async def find(self, user: str) -> list[Agent]:
-        """Return a user's lasting agents, in order of path."""
+        """Return a user's permanent agents, in order of path."""
         return await self.store.agents.find(user=user, kinds=[Kind.AGENT], limit=LASTING_AGENTS_MAX)
 
     async def at(self, user: str, name: str) -> Agent:
-        """Return a user's lasting agent by its name. Raises `NotFoundError`, `InvalidError`."""
+        """Return a user's permanent agent by its name. Raises `NotFoundError`, `InvalidError`."""
         if name.startswith("/"):
             bare = name.rsplit("/", 1)[-1]
             raise InvalidError("AGENT_NAME", f"looking for {name}: give the agent's name alone", hint=bare)

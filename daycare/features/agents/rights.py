@@ -7,19 +7,19 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from daycare.actors.permits import Permits
+from daycare.actors.permission_checks import PermissionChecks
 from daycare.agent.budgets import Budgets
 from daycare.base.consent import Consent
 from daycare.base.errors import ForbiddenError
 from daycare.base.path import Kind, Path
 from daycare.inference.pool import Pool
 from daycare.store.records import Agent, AgentConfig
-from daycare.store.sqlite.people import People
+from daycare.store.sqlite.people import PeopleStore
 
 _MAKERS: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER)  # what lasts itself, and people talk with
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class WantedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent may say of another one; None leaves it as it is."""
 
     prompt: str | None = None
@@ -29,11 +29,11 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Granting:
+class AgentGranting:
     """Decides it. `check` raises for settings there are not."""
 
-    people: People
-    permits: Permits
+    people: PeopleStore
+    permissions: PermissionChecks
     budgets: Budgets
     pool: Pool
     check: Callable[[AgentConfig], None]
@@ -46,7 +46,7 @@ class Granting:
                 f"creating {path}: a {maker.kind} makes and changes no permanent agents",
                 hint="use spawn, or let the agent do it that the user talks with",
             )
-        if rule := self.permits.unlike(Path.stored(maker.path, Kind(maker.kind)), path):
+        if rule := self.permissions.unlike(Path.stored(maker.path, Kind(maker.kind)), path):
             raise bound(str(path), f"{rule} is about one of the two only")
         if maker.kind != Kind.SUBUSER and maker.path in await self.budgets.rows():
             raise bound(str(path), f"{maker.path} has a budget of its own, and it would spend in addition to that")
@@ -54,21 +54,21 @@ class Granting:
         approvals = None if maker.config.approvals is Consent.AUTO else maker.config.approvals  # a right of one alone
         return AgentConfig(tools=tools, permissions=maker.config.permissions, approvals=approvals)
 
-    async def settings(self, config: AgentConfig, wishes: Wishes, user: str) -> AgentConfig:
+    async def settings(self, config: AgentConfig, wanted: WantedSettings, user: str) -> AgentConfig:
         """Return settings as they are wished for. Raises for what there is not, or is not for this user to choose."""
         wished = {
-            "system_prompt": wishes.prompt,
-            "description": wishes.description,
-            "model": wishes.model,
-            "personality": wishes.personality,
+            "system_prompt": wanted.prompt,
+            "description": wanted.description,
+            "model": wanted.model,
+            "personality": wanted.personality,
         }
         fields: dict[str, Any] = {name: value for name, value in wished.items() if value is not None}
         config = replace(config, **fields)
-        if wishes.model:
+        if wanted.model:
             person = await self.people.get(user)
             if person is None or not person.operator:
-                raise ForbiddenError("OPERATOR_ONLY", f"choosing {wishes.model}: only an operator chooses models")
-            await self.pool.plan(None, wishes.model)  # refuses a provider that cannot be asked
+                raise ForbiddenError("OPERATOR_ONLY", f"choosing {wanted.model}: only an operator chooses models")
+            await self.pool.plan(None, wanted.model)  # refuses a provider that cannot be asked
         self.check(config)
         return config
 

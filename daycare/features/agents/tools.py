@@ -1,4 +1,4 @@
-"""What an agent does with lasting agents of its own user, as tools: create, change, list, and ask to end one."""
+"""What an agent does with permanent agents of its own user, as tools: create, change, list, and ask to end one."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
@@ -8,8 +8,8 @@ import msgspec
 from daycare.agent.blocks import one_line
 from daycare.base.messages import Choice, Origin
 from daycare.base.scope import scope_of
-from daycare.features.agents.controls import LastingAgents
-from daycare.features.agents.rights import Wishes
+from daycare.features.agents.controls import PermanentAgents
+from daycare.features.agents.rights import WantedSettings
 from daycare.plugin import StructTool, ToolContext
 from daycare.store.records import Agent
 
@@ -23,7 +23,7 @@ Manner = Annotated[str, msgspec.Meta(max_length=64, description="A personality's
 
 
 class AgentCreate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Create a lasting agent of the user, /USER/agent/NAME, with instructions of its own; it may do no more than you.
+    """Create a permanent agent of the user, /USER/agent/NAME, with instructions of its own; it may do no more than you.
     The user talks with it by /use NAME, you by send_message or ask. For a single piece of work use spawn or
     task_start."""
 
@@ -35,7 +35,7 @@ class AgentCreate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Change a lasting agent that an agent has made; what is left out stays as it is."""
+    """Change a permanent agent that an agent has made; what is left out stays as it is."""
 
     name: AgentName
     prompt: Prompt | None = None
@@ -45,20 +45,20 @@ class AgentEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """List the user's lasting agents: what each is for, its model, and who made it."""
+    """List the user's permanent agents: what each is for, its model, and who made it."""
 
 
 class AgentDelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Ask the user to end a lasting agent that is not needed any more. Your answer comes with a button for that; it
+    """Ask the user to end a permanent agent that is not needed any more. Your answer comes with a button for that; it
     lives until the user presses it."""
 
     name: AgentName
 
 
-class LastingTools:
+class PermanentAgentTools:
     """Makes these tools."""
 
-    def __init__(self, agents: LastingAgents) -> None:
+    def __init__(self, agents: PermanentAgents) -> None:
         self._agents = agents
 
     def tools(self) -> Sequence[StructTool[Any]]:
@@ -71,15 +71,19 @@ class LastingTools:
         )
 
     async def _create(self, context: ToolContext, it: AgentCreate) -> str:
-        wishes = Wishes(prompt=it.prompt, description=it.description, model=it.model, personality=it.personality)
-        agent = await self._agents.create_for(context, it.name, wishes)
+        wanted = WantedSettings(
+            prompt=it.prompt, description=it.description, model=it.model, personality=it.personality
+        )
+        agent = await self._agents.create_for(context, it.name, wanted)
         if scope_of(context.path) != scope_of(agent.path):  # a sub-user's, who have one conversation
             return f"created {agent.path}; write to it by send_message or ask"
         return f"created {agent.path}; the user talks with it by /use {it.name}"
 
     async def _edit(self, context: ToolContext, it: AgentEdit) -> str:
-        wishes = Wishes(prompt=it.prompt, description=it.description, model=it.model, personality=it.personality)
-        agent = await self._agents.change_for(context, it.name, wishes)
+        wanted = WantedSettings(
+            prompt=it.prompt, description=it.description, model=it.model, personality=it.personality
+        )
+        agent = await self._agents.change_for(context, it.name, wanted)
         return f"{agent.path} is changed"
 
     async def _list(self, context: ToolContext, it: AgentList) -> str:
@@ -95,7 +99,7 @@ class LastingTools:
 
 
 def line_of(agent: Agent) -> str:
-    """Return a lasting agent on one line: its name, what it is for, its model, and who made it."""
+    """Return a permanent agent on one line: its name, what it is for, its model, and who made it."""
     config = agent.config
     about = f": {one_line(config.description, _LINE_CHARS)}" if config.description else ""
     more = [f"model {config.model}"] if config.model else []

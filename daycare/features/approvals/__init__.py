@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from daycare.actors.directory import Directory
     from daycare.agent.commands import Commands
     from daycare.base.clock import Clock
+    from daycare.features.approvals.approval_messages import ApprovalMessages
     from daycare.features.approvals.commands import ApprovalCommands as ApprovalCommands
-    from daycare.features.approvals.desk import Desk
-    from daycare.features.approvals.outcomes import Outcomes
+    from daycare.features.approvals.service import ApprovalsService
     from daycare.settings import Live
     from daycare.store.sqlite.store import Store
 
@@ -28,8 +28,8 @@ class Approving(Feature):
         self,
         store: "Store",
         directory: "Directory",
-        desk: "Desk",
-        outcomes: "Outcomes",
+        service: "ApprovalsService",
+        outcomes: "ApprovalMessages",
         live: "Live",
         clock: "Clock",
         owner: str,
@@ -38,11 +38,11 @@ class Approving(Feature):
 
         self._store = store
         self._directory = directory
-        self._desk = desk
+        self._service = service
         self._outcomes = outcomes
         self._clock = clock
         self._owner = owner
-        self.commands = ApprovalCommands(desk, store, live, clock)
+        self.commands = ApprovalCommands(service, store, live, clock)
 
     def add_to(self, commands: "Commands") -> None:
         """Register the chat commands."""
@@ -50,9 +50,9 @@ class Approving(Feature):
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/approvals`."""
-        from daycare.features.approvals.routes import Approvals
+        from daycare.features.approvals.routes import ApprovalRoutes
 
-        return Approvals(self._desk, self._store, self._directory, self._clock, self._owner).routes()
+        return ApprovalRoutes(self._service, self._store, self._directory, self._clock, self._owner).routes()
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what keeps the messages that show requests as they are."""
@@ -63,4 +63,4 @@ class Approving(Feature):
         return {"requests that nobody decided": self._expire}
 
     async def _expire(self, now_ms: int) -> int:
-        return await self._desk.expire()
+        return await self._service.expire()

@@ -7,7 +7,7 @@ known by their connector key; what is shown of others' requests is nothing.
 from msgspec.structs import replace
 
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command, Commands, who_asks
+from daycare.agent.commands import Command, CommandAnswer, Commands, who_asks
 from daycare.agent.kinds import SPOKEN_WITH
 from daycare.base.clock import Clock
 from daycare.base.consent import CHANGES, REQUEST, Consent, chosen
@@ -15,7 +15,7 @@ from daycare.base.durations import about
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import CHOICES_MAX, GRANT_MAX_S
 from daycare.base.messages import Choice
-from daycare.features.approvals.desk import Desk, Person, Verdict, batch_hash
+from daycare.features.approvals.service import ApprovalsService, Approver, Verdict, batch_hash
 from daycare.features.approvals.views import line, name_of, quoted
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Shows
@@ -35,8 +35,8 @@ _MEANS = {
 class ApprovalCommands:
     """Answers these commands."""
 
-    def __init__(self, desk: Desk, store: Store, live: Live, clock: Clock) -> None:
-        self._desk = desk
+    def __init__(self, service: ApprovalsService, store: Store, live: Live, clock: Clock) -> None:
+        self._service = service
         self._store = store
         self._live = live
         self._clock = clock
@@ -52,38 +52,40 @@ class ApprovalCommands:
         commands.add("edit", Command("change what a request would write [NUMBER TEXT]", self._edit, hidden=True))
         commands.add("undo", Command("take back what a request did [NUMBER]", self._undo, hidden=True))
 
-    async def _list(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _list(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         by = await self._who(row)
         if rest:
             return await self._choose(agent, by, rest.lower())
-        pending = [it for it in await self._desk.open(by.user) if _is_here(agent, it)]
+        pending = [it for it in await self._service.open(by.user) if _is_here(agent, it)]
         policy = f"\n\n{await self._policy(agent)}" if await self._is_own(agent, by) else ""
         if not pending:
-            return Answer(f"Nothing waits for your decision here.{policy}")
+            return CommandAnswer(f"Nothing waits for your decision here.{policy}")
         now_ms = self._clock.now_ms()
         lines = [f"- {line(it, now_ms)}" for it in pending]
-        batches = {kind: await self._desk.batch(kind, by, agent.user) for kind in sorted({it.kind for it in pending})}
+        batches = {
+            kind: await self._service.batch(kind, by, agent.user) for kind in sorted({it.kind for it in pending})
+        }
         together = [
             Choice(f"Approve {len(batch)} of {kind}", f"/approve all {kind} {batch_hash(batch)[:16]}")
             for kind, batch in batches.items()
             if len(batch) > 1
         ]
         shows = [Choice(f"Show {it.no}", f"/approve {it.no}") for it in pending]
-        return Answer("\n".join(lines) + policy, choices=(*shows[: CHOICES_MAX - len(together)], *together))
+        return CommandAnswer("\n".join(lines) + policy, choices=(*shows[: CHOICES_MAX - len(together)], *together))
 
-    async def _choose(self, agent: Agent, by: Person, word: str) -> Answer:
+    async def _choose(self, agent: Agent, by: Approver, word: str) -> CommandAnswer:
         """Set when the changes that an agent makes to its memory are asked for, where its person speaks with it."""
         if not await self._is_own(agent, by):
-            return Answer(
+            return CommandAnswer(
                 "You choose this in a chat of your own, with an agent of yours. In a group each is asked for."
             )
         if word != Consent.AUTO and word not in _POLICIES:
-            return Answer("Which one? /approvals auto, session, always or default.")
-        await self._desk.auto(agent, REQUEST, GRANT_MAX_S / 3600 if word == Consent.AUTO else 0, by)
+            return CommandAnswer("Which one? /approvals auto, session, always or default.")
+        await self._service.auto(agent, REQUEST, GRANT_MAX_S / 3600 if word == Consent.AUTO else 0, by)
         if word in _POLICIES:
             config = (await self._fresh(agent)).config
             await self._store.agents.configure(agent.id, replace(config, approvals=_POLICIES[word]))
-        return Answer(await self._policy(agent))
+        return CommandAnswer(await self._policy(agent))
 
     async def _policy(self, agent: Agent) -> str:
         """Say what is chosen, and for how long."""
@@ -98,7 +100,7 @@ class ApprovalCommands:
             means = f"{granted}. After that: {means}"
         return f"{means}. /approvals auto (for a day), session or always changes that. Who I am is always asked for."
 
-    async def _is_own(self, agent: Agent, by: Person) -> bool:
+    async def _is_own(self, agent: Agent, by: Approver) -> bool:
         """Whether a person speaks with an agent of their own, and nobody else does."""
         user = await self._store.people.get(agent.user)
         alone = user is not None and user.kind == "person" and agent.kind in SPOKEN_WITH
@@ -107,34 +109,34 @@ class ApprovalCommands:
     async def _fresh(self, agent: Agent) -> Agent:
         return await self._store.agents.get(agent.id) or agent
 
-    async def _approve(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _approve(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         by = await self._who(row)
         words = rest.split()
         if len(words) == 3 and words[0] == "all":
             return await self._approve_batch(words[1], agent, by, words[2])
         if not words:
-            pending = [it for it in await self._desk.open(by.user) if _is_here(agent, it)]
+            pending = [it for it in await self._service.open(by.user) if _is_here(agent, it)]
             if len(pending) != 1:
                 return await self._list(agent, lane, row, "")
             return await self._shown(agent, by, pending[0])
         it = await self._request(words[0])
-        if len(words) == 1 and not await self._desk.seen_for_sure(it, agent.user):
+        if len(words) == 1 and not await self._service.seen_for_sure(it, agent.user):
             return await self._shown(agent, by, it)
         seen = words[1] if len(words) > 1 else it.content_hash
         return await self._decided(agent, by, it, "approve", seen)
 
-    async def _approve_batch(self, kind: str, agent: Agent, by: Person, seen: str) -> Answer:
-        done = await self._desk.approve_batch(kind, by, agent.user, seen)
+    async def _approve_batch(self, kind: str, agent: Agent, by: Approver, seen: str) -> CommandAnswer:
+        done = await self._service.approve_batch(kind, by, agent.user, seen)
         lines = [_said(it).text if error is None else str(error) for it, error in done]
-        return Answer("\n".join(lines))
+        return CommandAnswer("\n".join(lines))
 
-    async def _reject(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _reject(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         by = await self._who(row)
         number, _, why = rest.partition(" ")
         it = await self._request(number)
         return await self._decided(agent, by, it, "reject", it.content_hash, why=why.strip())
 
-    async def _edit(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _edit(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         by = await self._who(row)
         words = rest.split(maxsplit=1)
         it = await self._request(words[0] if words else "")
@@ -144,24 +146,32 @@ class ApprovalCommands:
             return await self._shown(agent, by, it)
         text = it.action.text
         now = quoted(text) if len(text) <= _QUOTED_MAX_CHARS else "(too long to be quoted here)"
-        return Answer(
+        return CommandAnswer(
             f"Reply to this message with the text of request {it.no} as it should be, or write /edit {it.no} TEXT."
             f" I show you what it would change before anything is written. The text is now:\n\n{now}",
             shows=Shows(it.no, ""),  # for replies; the change itself is not in it
         )
 
-    async def _undo(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _undo(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         by = await self._who(row)
-        it = await self._desk.undo((await self._request(rest.split()[0] if rest else "")).no, by)
-        return Answer(f"Undone: {name_of(it)} is as it was before request {it.no}.")
+        it = await self._service.undo((await self._request(rest.split()[0] if rest else "")).no, by)
+        return CommandAnswer(f"Undone: {name_of(it)} is as it was before request {it.no}.")
 
     async def _decided(
-        self, agent: Agent, by: Person, it: Approval, verdict: Verdict, seen: str, *, text: str = "", why: str = ""
-    ) -> Answer:
+        self,
+        agent: Agent,
+        by: Approver,
+        it: Approval,
+        verdict: Verdict,
+        seen: str,
+        *,
+        text: str = "",
+        why: str = "",
+    ) -> CommandAnswer:
         """Decide, and say so; what is not decided by this, or not yet, is shown as it is."""
         before = ""
         try:
-            it = await self._desk.decide(it.no, verdict, by, seen, text=text, why=why)
+            it = await self._service.decide(it.no, verdict, by, seen, text=text, why=why)
             if it.state is not ApprovalState.PENDING:
                 return _said(it)
         except ConflictError as error:
@@ -170,29 +180,29 @@ class ApprovalCommands:
             before = f"{error.message}.\n\n" if error.code == "APPROVAL_CHANGED" else ""
         return await self._shown(agent, by, it, before)
 
-    async def _shown(self, agent: Agent, by: Person, it: Approval, before: str = "") -> Answer:
+    async def _shown(self, agent: Agent, by: Approver, it: Approval, before: str = "") -> CommandAnswer:
         """Show a request with its buttons to the one who may decide it, where others do not read along."""
-        await self._desk.check(it, by)
-        it = await self._desk.get(it.no)
+        await self._service.check(it, by)
+        it = await self._service.get(it.no)
         if not self._is_open(it):
-            return Answer(f"{before}Request {it.no}: it is {await self._desk.outcome(it, already=True)}")
+            return CommandAnswer(f"{before}Request {it.no}: it is {await self._service.outcome(it, already=True)}")
         if not _is_here(agent, it):
-            return Answer(f"{before}Request {it.no} is nothing for this chat: look at it in one of your own.")
-        reply = await self._desk.reply(it.no, "", agent.user)
-        return Answer(before + reply.text, choices=reply.choices, files=reply.files, shows=reply.shows)
+            return CommandAnswer(f"{before}Request {it.no} is nothing for this chat: look at it in one of your own.")
+        reply = await self._service.reply(it.no, "", agent.user)
+        return CommandAnswer(before + reply.text, choices=reply.choices, files=reply.files, shows=reply.shows)
 
     def _is_open(self, it: Approval) -> bool:
         return it.state is ApprovalState.PENDING and it.expires_at > self._clock.now_ms()
 
-    async def _who(self, row: InboxRow) -> Person:
+    async def _who(self, row: InboxRow) -> Approver:
         """Return who speaks, by the key that the connector has authenticated; nobody we know decides nothing."""
         user = await who_asks(self._store.people, row)
-        return Person(user.id if user else "", row.envelope.sender)
+        return Approver(user.id if user else "", row.envelope.sender)
 
     async def _request(self, number: str) -> Approval:
         if not (number.isascii() and number.isdecimal() and len(number) <= _NO_MAX_DIGITS):
             raise NotFoundError("APPROVAL_UNKNOWN", "Which request? It needs its number", hint="/approvals lists them")
-        return await self._desk.get(int(number))
+        return await self._service.get(int(number))
 
 
 def _is_here(agent: Agent, it: Approval) -> bool:
@@ -200,21 +210,21 @@ def _is_here(agent: Agent, it: Approval) -> bool:
     return agent.user in (it.decider, it.user)
 
 
-def _said(it: Approval) -> Answer:
+def _said(it: Approval) -> CommandAnswer:
     if it.state is ApprovalState.REJECTED:
         more = "" if it.why else f" /reject {it.no} WHY would have told it why."
-        return Answer(f"Rejected: request {it.no}. Nothing was changed.{more}")
+        return CommandAnswer(f"Rejected: request {it.no}. Nothing was changed.{more}")
     words = "Approved with your text" if it.state is ApprovalState.EDITED else "Approved"
     if it.state is ApprovalState.STALE:
-        return Answer(f"Request {it.no} cannot be done any more: {it.why}. Nothing was changed.")
+        return CommandAnswer(f"Request {it.no} cannot be done any more: {it.why}. Nothing was changed.")
     if it.action.verb == "call":
-        return Answer(f"{words}: request {it.no}. {it.path} uses {name_of(it)} now, and tells you the result.")
+        return CommandAnswer(f"{words}: request {it.no}. {it.path} uses {name_of(it)} now, and tells you the result.")
     if it.version is None:
-        return Answer(f"{words}: request {it.no}. {name_of(it)} said so already.")
+        return CommandAnswer(f"{words}: request {it.no}. {name_of(it)} said so already.")
     if it.undone is not None:
-        return Answer(f"{words}: request {it.no}. It was undone since.")
+        return CommandAnswer(f"{words}: request {it.no}. It was undone since.")
     what = f"{name_of(it)} is at version {it.version} now"
-    return Answer(f"{words}: request {it.no}. {what}.", choices=(Choice("Undo", f"/undo {it.no}"),))
+    return CommandAnswer(f"{words}: request {it.no}. {what}.", choices=(Choice("Undo", f"/undo {it.no}"),))
 
 
 def _ended(it: Approval, text: str) -> str:

@@ -20,7 +20,7 @@ Reach = Callable[[str, Agent | None], Awaitable[tuple[Agent, str] | None]]
 
 @dataclass(frozen=True)
 class Display:
-    """Makes these messages. `reach` is that of the desk."""
+    """Makes these messages. `reach` is that of the service."""
 
     _store: Store
     _clock: Clock

@@ -12,7 +12,7 @@ from typing import Final
 
 from daycare.agent.provenance import Provenance, approved_calls
 from daycare.base.messages import ToolCall
-from daycare.features.approvals.desk import Ask, Desk
+from daycare.features.approvals.service import ApprovalAsk, ApprovalsService
 from daycare.store.records import Agent, Turn, User
 from daycare.store.records_approvals import Approval, ApprovalState, CallAction
 from daycare.store.sqlite.store import Store
@@ -20,13 +20,13 @@ from daycare.store.sqlite.store import Store
 KIND: Final = "call"
 
 
-class Gate:
+class ApprovalGate:
     """Asks."""
 
-    def __init__(self, store: Store, provenance: Provenance, desk: Desk) -> None:
+    def __init__(self, store: Store, provenance: Provenance, service: ApprovalsService) -> None:
         self._store = store
         self._provenance = provenance
-        self._desk = desk
+        self._service = service
 
     async def ask(self, agent: Agent, user: User, turn: Turn, step: int, call: ToolCall) -> str:
         """Return what the model reads in place of a result, or "" where the call may be made."""
@@ -37,9 +37,9 @@ class Gate:
         read = await self._provenance.of(agent, user, turn, step)
         if not read.others:
             return ""
-        it = await self._desk.request(
+        it = await self._service.request(
             agent,
-            Ask(
+            ApprovalAsk(
                 kind=KIND,
                 action=CallAction(tool=call.name, arguments=call.arguments),
                 turn=turn.turn,

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.actors.directory import Directory
-from daycare.api.documents import Document, Number, answer, body, query, segment
+from daycare.api.documents import Number, RequestDocument, answer, body, query, segment
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import (
@@ -18,8 +18,8 @@ from daycare.base.limits import (
     GRANT_MAX_S,
     KEY_MAX_CHARS,
 )
-from daycare.features.approvals.desk import Desk, Person
-from daycare.features.approvals.views import View, flags, name_of, title
+from daycare.features.approvals.service import ApprovalsService, Approver
+from daycare.features.approvals.views import ApprovalView, flags, name_of, title
 from daycare.rules.lengthy import aside
 from daycare.store.records_approvals import SEEN_MIN_CHARS, Approval, ApprovalState, Grant
 from daycare.store.sqlite.store import Store
@@ -30,7 +30,7 @@ _Why = Annotated[str, msgspec.Meta(max_length=DOCUMENT_REASON_MAX_CHARS)]
 _BATCH_MAX = 100
 
 
-class ApprovalsQuery(Document, frozen=True, kw_only=True):
+class ApprovalsQuery(RequestDocument, frozen=True, kw_only=True):
     """Whose, and whether decided ones too; the newest first, below the number `before`."""
 
     user: str | None = None
@@ -39,7 +39,7 @@ class ApprovalsQuery(Document, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=APPROVALS_PAGE)] = APPROVALS_PAGE
 
 
-class Decision(Document, frozen=True, kw_only=True):
+class DecisionBody(RequestDocument, frozen=True, kw_only=True):
     """A decision on what was seen: `seen` is the content hash or its beginning; `text` is the new one of an edit."""
 
     verdict: Literal["approve", "edit", "reject"]
@@ -49,27 +49,27 @@ class Decision(Document, frozen=True, kw_only=True):
     user: str | None = None
 
 
-class Item(Document, frozen=True, kw_only=True):
+class Item(RequestDocument, frozen=True, kw_only=True):
     """One of several."""
 
     no: Number
     seen: _Seen
 
 
-class Batch(Document, frozen=True, kw_only=True):
+class Batch(RequestDocument, frozen=True, kw_only=True):
     """Several unflagged requests of one kind."""
 
     items: Annotated[tuple[Item, ...], msgspec.Meta(min_length=1, max_length=_BATCH_MAX)]
     user: str | None = None
 
 
-class Undoing(Document, frozen=True, kw_only=True):
+class Undoing(RequestDocument, frozen=True, kw_only=True):
     """Who takes it back."""
 
     user: str | None = None
 
 
-class Granting(Document, frozen=True, kw_only=True):
+class GrantBody(RequestDocument, frozen=True, kw_only=True):
     """What is approved at once for so many hours; 0 ends it."""
 
     path: _Text
@@ -78,11 +78,11 @@ class Granting(Document, frozen=True, kw_only=True):
     user: str | None = None
 
 
-class Approvals:
+class ApprovalRoutes:
     """`/v1/approvals`."""
 
-    def __init__(self, desk: Desk, store: Store, directory: Directory, clock: Clock, owner: str) -> None:
-        self._desk = desk
+    def __init__(self, service: ApprovalsService, store: Store, directory: Directory, clock: Clock, owner: str) -> None:
+        self._service = service
         self._store = store
         self._directory = directory
         self._clock = clock
@@ -110,35 +110,37 @@ class Approvals:
 
     async def show(self, request: Request) -> Response:
         """Show a request with its text and what it would change."""
-        return answer(await _shown(await self._desk.show(segment(request, "no", Number))))
+        return answer(await _shown(await self._service.show(segment(request, "no", Number))))
 
     async def decide(self, request: Request) -> Response:
         """Decide a request; an edited one is pending still, and shown as it is now."""
         no = segment(request, "no", Number)
-        wish = await body(request, Decision)
-        it = await self._desk.decide(
+        wish = await body(request, DecisionBody)
+        it = await self._service.decide(
             no, wish.verdict, await self._person(wish.user), wish.seen, text=wish.text, why=wish.why
         )
-        return answer(await _shown(await self._desk.show(it.no)) if it.state is ApprovalState.PENDING else _listed(it))
+        return answer(
+            await _shown(await self._service.show(it.no)) if it.state is ApprovalState.PENDING else _listed(it)
+        )
 
     async def approve(self, request: Request) -> Response:
         """Approve several; each is decided by itself."""
         wish = await body(request, Batch)
         items = [(item.no, item.seen) for item in wish.items]
-        done = await self._desk.approve_each(items, await self._person(wish.user))
+        done = await self._service.approve_each(items, await self._person(wish.user))
         return answer({"results": [_result(it, error) for it, error in done]})
 
     async def undo(self, request: Request) -> Response:
         """Take back what a request did."""
         no = segment(request, "no", Number)
         wish = await body(request, Undoing)
-        return answer(_listed(await self._desk.undo(no, await self._person(wish.user))))
+        return answer(_listed(await self._service.undo(no, await self._person(wish.user))))
 
     async def auto(self, request: Request) -> Response:
         """Let a kind of request of an agent be approved at once for a while."""
-        wish = await body(request, Granting)
+        wish = await body(request, GrantBody)
         agent = await self._directory.at(wish.path)
-        grant = await self._desk.auto(agent, wish.kind, wish.hours, await self._person(wish.user))
+        grant = await self._service.auto(agent, wish.kind, wish.hours, await self._person(wish.user))
         return answer(await self._grant(grant))
 
     async def _grant(self, grant: Grant) -> dict[str, Any]:
@@ -146,12 +148,12 @@ class Approvals:
         fields: dict[str, Any] = msgspec.to_builtins(grant)
         return fields | {"path": agent.path if agent else ""}
 
-    async def _person(self, user: str | None) -> Person:
+    async def _person(self, user: str | None) -> Approver:
         """Whoever reaches the socket is the operator, and may speak for a user they name, as everywhere."""
         user = user or self._owner
         if await self._store.people.get(user) is None:
             raise InvalidError("USER_UNKNOWN", f"deciding as {user}: no such user", hint="daycare users list")
-        return Person(user, f"direct:{user}")
+        return Approver(user, f"direct:{user}")
 
 
 def _listed(it: Approval) -> dict[str, Any]:
@@ -167,7 +169,7 @@ def _listed(it: Approval) -> dict[str, Any]:
     }
 
 
-async def _shown(view: View) -> dict[str, Any]:
+async def _shown(view: ApprovalView) -> dict[str, Any]:
     it, diff = view.approval, await aside(lambda: view.diff, view.old, view.new)
     return _listed(it) | {"text": it.action.text, "diff": diff, "warnings": view.warnings}
 

@@ -16,7 +16,7 @@ from daycare.base.limits import APPROVAL_FINDINGS_SHOWN, APPROVAL_SHOWN_MAX_CHAR
 from daycare.base.messages import Choice
 from daycare.base.times import local_time
 from daycare.rules.shown import shown
-from daycare.store.records_approvals import Approval, ApprovalState, Finding
+from daycare.store.records_approvals import Approval, ApprovalFinding, ApprovalState
 from daycare.store.records_documents import Layer
 
 _SEVERITIES: Final = ("danger", "warning")
@@ -29,7 +29,7 @@ _ENDINGS: Final = {ApprovalState.EDITED: "approved with another text"}
 _LAST_LINE: Final = re.compile(r"\n[^\n]*\Z")
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
     """A request with what it would change: a unified diff, and what to be careful about.
 
     `old` is the text as it is now, `new` what it would be; None: there is none.
@@ -152,7 +152,7 @@ def flags(approval: Approval) -> list[str]:
     return [*said, f"and {more} more"] if more else said
 
 
-def worst_first(findings: Sequence[Finding]) -> list[Finding]:
+def worst_first(findings: Sequence[ApprovalFinding]) -> list[ApprovalFinding]:
     """Return what was found, dangers before warnings."""
     return sorted(findings, key=lambda finding: _SEVERITIES.index(finding.severity))
 

@@ -35,7 +35,7 @@ _LEVEL: Final = 1  # three times as quick as the usual one, and a tenth larger
 _encode = msgspec.json.Encoder().encode
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BackupEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file, by where it lies in a home; the database is `daycare.db` wherever it lay."""
 
     path: Annotated[str, Meta(min_length=1, max_length=4_096)]
@@ -50,7 +50,7 @@ class Left(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     why: str
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BackupManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What stands first. `number` is that of the database's schema, `counts` its rows by what they are.
 
     `secrets` are the names of stored secrets, which only the key file opens. Times are wall ms.
@@ -66,7 +66,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     counts: dict[str, int]
     secrets: tuple[str, ...]
     with_key: bool
-    entries: Annotated[tuple[Entry, ...], Meta(max_length=BACKUP_FILES_MAX + 3)]
+    entries: Annotated[tuple[BackupEntry, ...], Meta(max_length=BACKUP_FILES_MAX + 3)]
     left_out: Annotated[tuple[Left, ...], Meta(max_length=10_000)]
 
 
@@ -95,7 +95,7 @@ def measured(path: str, file: Path, check: Callable[[], None] = lambda: None) ->
     return Packed(path, file, size, hash_.hexdigest())
 
 
-def write(target: BinaryIO, manifest: Manifest, files: Sequence[Packed], tell: Callable[[int], None]) -> None:
+def write(target: BinaryIO, manifest: BackupManifest, files: Sequence[Packed], tell: Callable[[int], None]) -> None:
     """Write a backup; `tell` hears how many bytes of files are in it, and may raise."""
     head = _encode(manifest)
     done = 0
@@ -128,7 +128,7 @@ class _Telling:
         return data
 
 
-class Archive:
+class BackupArchive:
     """A backup as a stream, read once from front to back. What is wrong with it is `InvalidError`."""
 
     def __init__(self, source: tar.Readable) -> None:
@@ -140,7 +140,7 @@ class Archive:
                 raise _damaged("it does not begin with a manifest")
             self.manifest = _manifest(tar.read_exactly(first, first.size))
 
-    def files(self) -> Iterator[tuple[Entry, Iterator[bytes]]]:
+    def files(self) -> Iterator[tuple[BackupEntry, Iterator[bytes]]]:
         """Yield each file with its bytes, which are to be read before the next one. At the end all were right."""
         with _reading():
             part = next(self._parts, None)
@@ -163,7 +163,7 @@ class Archive:
             if self._packed.read(tar.BLOCK + 1).strip(b"\0") or self._packed.read(1):
                 raise _damaged("something follows its end")
 
-    def verify(self, check: Callable[[], None] = lambda: None) -> Manifest:
+    def verify(self, check: Callable[[], None] = lambda: None) -> BackupManifest:
         """Read all of it; return what stands first. `check` is called now and then, and may raise."""
         for _, pieces in self.files():
             for _ in pieces:
@@ -172,17 +172,17 @@ class Archive:
 
 
 @contextmanager
-def opened(file: Path, passphrase: Callable[[], str]) -> Iterator[Archive]:
+def opened(file: Path, passphrase: Callable[[], str]) -> Iterator[BackupArchive]:
     """Open a backup; a passphrase is asked for if it needs one."""
     with file.open("rb") as source:
         begin = source.read(16)
         source.seek(0)
         if not is_sealed(begin):
-            yield Archive(source)
+            yield BackupArchive(source)
             return
         with _reading():
             stream = _Stream(unseal(iter(lambda: source.read(EXPORT_CHUNK_BYTES), b""), passphrase()))
-        yield Archive(stream)
+        yield BackupArchive(stream)
 
 
 class _Stream:
@@ -202,14 +202,14 @@ class _Stream:
         return data
 
 
-def _hashed(part: tar.Part, hash_: "hashlib._Hash") -> Iterator[bytes]:
+def _hashed(part: tar.ArchivePart, hash_: "hashlib._Hash") -> Iterator[bytes]:
     with _reading():
         while data := part.read():
             hash_.update(data)
             yield data
 
 
-def _manifest(data: bytes) -> Manifest:
+def _manifest(data: bytes) -> BackupManifest:
     try:
         head = msgspec.json.decode(data, type=_Head)
         if head.format != FORMAT:
@@ -220,7 +220,7 @@ def _manifest(data: bytes) -> Manifest:
                 f"reading the backup: its form is number {head.version}, this daycare knows {VERSION}",
                 hint="use the newer daycare that made it",
             )
-        manifest = msgspec.json.decode(data, type=Manifest)
+        manifest = msgspec.json.decode(data, type=BackupManifest)
     except ValueError as error:
         raise _damaged(f"its manifest is invalid: {error}") from None
     paths = [entry.path for entry in manifest.entries]

@@ -83,7 +83,7 @@ def backup(
             raise InvalidError("USAGE", "backup --every: give --passphrase-file, which takes the key in, too")
         _schedule(cli, path, every, keep, passphrase_file)
         return
-    from daycare.features.backups.shelf import name_of, publish, writing
+    from daycare.features.backups.backup_store import name_of, publish, writing
     from daycare.features.exports.sealed import check_passphrase
 
     passphrase = ""
@@ -241,9 +241,9 @@ def _schedule(cli: Cli, path: Path | None, every: str | None, keep: int | None, 
     import msgspec
 
     from daycare.config import BackupSection
+    from daycare.features.backups.backup_store import writing
     from daycare.features.backups.engine import folder_of
     from daycare.features.backups.schedule import set_backup
-    from daycare.features.backups.shelf import writing
 
     wish: dict[str, Any] = {"every": every, "keep": keep}
     try:

@@ -18,11 +18,11 @@ from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoun
 from daycare.base.health import Finding
 from daycare.base.limits import BACKUP_LATE, BACKUP_LOOK_S, BACKUP_RETRY_S, EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import hide
-from daycare.features.backups.archive import Manifest
-from daycare.features.backups.making import Making, Progress
-from daycare.features.backups.shelf import name_of, publish, rotate, scheduled_in, writing
+from daycare.features.backups.archive import BackupManifest
+from daycare.features.backups.backup_store import name_of, publish, rotate, scheduled_in, writing
+from daycare.features.backups.making import BackupProgress, Making
 from daycare.features.exports.archive import anonymous
-from daycare.features.exports.kept import Kept
+from daycare.features.exports.stored import StoredFiles
 from daycare.observe import log
 from daycare.settings import BackupSection, Live
 from daycare.store.home import MEMORY, Home
@@ -36,12 +36,12 @@ _PASSPHRASE_MAX_BYTES: Final = 4_096
 _NEVER: Final = float("-inf")
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
     """A backup that waits to be fetched under its `id`, of so many `bytes`."""
 
     id: str
     bytes: int
-    manifest: Manifest
+    manifest: BackupManifest
 
 
 class Backups:
@@ -54,7 +54,7 @@ class Backups:
         self._clock = clock
         self._started_at = clock.now_ms()
         self._turn = trio.Lock()
-        self._kept = Kept()
+        self._kept = StoredFiles()
         self._failed_at = _NEVER  # by the clock that nobody sets
         self._failure: DaycareError | None = None
         self._hide_passphrase()
@@ -68,13 +68,13 @@ class Backups:
 
     # -- asked for -----------------------------------------------------------------------------------------------------
 
-    async def make(self, *, with_key: bool, progress: Progress) -> Report:
+    async def make(self, *, with_key: bool, progress: BackupProgress) -> BackupReport:
         """Make one, which is kept for a while."""
         self._kept.make_room()
         async with self._turn:
             file, manifest = await self._made(with_key=with_key, progress=progress)
         size = os.fstat(file.fileno()).st_size
-        return Report(id=self._kept.keep(file, "backup"), bytes=size, manifest=manifest)
+        return BackupReport(id=self._kept.keep(file, "backup"), bytes=size, manifest=manifest)
 
     def size_of(self, backup_id: str) -> int:
         """Return the size of one that is kept. Raises `NotFoundError` EXPORT_UNKNOWN."""
@@ -90,13 +90,13 @@ class Backups:
         finally:
             file.close()
 
-    async def _made(self, *, with_key: bool, progress: Progress) -> tuple[BinaryIO, Manifest]:
+    async def _made(self, *, with_key: bool, progress: BackupProgress) -> tuple[BinaryIO, BackupManifest]:
         """Return a file without a name."""
         self._store.trusted()  # another file may be at its path, or a damaged one
         with writing(self._home.path):
             file = anonymous(self._home.path)
 
-        def work(check: Callable[[], None]) -> Manifest:
+        def work(check: Callable[[], None]) -> BackupManifest:
             making = Making(
                 self._home, self._store.location, self._clock.now_ms(), with_key, check=check, progress=progress
             )
@@ -151,10 +151,10 @@ class Backups:
             folder.mkdir(mode=0o700, exist_ok=True)
         passphrase = _first_line(self._home.path / section.passphrase_file) if section.passphrase_file else ""
         async with self._turn:
-            file, _ = await self._made(with_key=bool(passphrase), progress=Progress())
+            file, _ = await self._made(with_key=bool(passphrase), progress=BackupProgress())
             target = folder / name_of(self._clock.now_ms(), scheduled=True)
 
-            def work(check: Callable[[], None]) -> tuple[Manifest, int]:
+            def work(check: Callable[[], None]) -> tuple[BackupManifest, int]:
                 pieces = iter(partial(file.read, EXPORT_CHUNK_BYTES), b"")
                 with file:
                     manifest = publish(pieces, target, passphrase, check)

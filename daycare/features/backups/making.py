@@ -22,14 +22,14 @@ from daycare.features.backups.archive import (
     FORMAT,
     KEY,
     VERSION,
-    Entry,
+    BackupEntry,
+    BackupManifest,
     Left,
-    Manifest,
     Packed,
     measured,
     write,
 )
-from daycare.features.backups.shelf import writing
+from daycare.features.backups.backup_store import writing
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite import copies
 
@@ -43,7 +43,7 @@ _ALSO_DATABASES: Final = ("-wal", "-shm", "-journal")  # of a database beside: t
 
 
 @dataclass
-class Progress:
+class BackupProgress:
     """How far it is: `done` counts bytes of files."""
 
     stage: str = "waiting"
@@ -62,12 +62,12 @@ class Making:
     now_ms: int
     with_key: bool
     check: Callable[[], None] = lambda: None
-    progress: Progress = field(default_factory=Progress)
+    progress: BackupProgress = field(default_factory=BackupProgress)
     pause: bool = True
     _packed: list[Packed] = field(default_factory=list)
     _left: list[Left] = field(default_factory=list)
 
-    def write(self, target: BinaryIO) -> Manifest:
+    def write(self, target: BinaryIO) -> BackupManifest:
         """Write it. Raises `NotFoundError`, `BrokenError` STORE_CORRUPT, `UnavailableError`."""
         if self.location == MEMORY:
             raise InvalidError(
@@ -84,7 +84,7 @@ class Making:
             facts = self._examined(database)
             self._packed.append(measured(DATABASE, database, self.check))
             self._collect(folder)
-            manifest = Manifest(
+            manifest = BackupManifest(
                 format=FORMAT,
                 version=VERSION,
                 daycare=__version__,
@@ -95,14 +95,14 @@ class Making:
                 counts=facts.counts,
                 secrets=facts.secrets,
                 with_key=any(each.path == KEY for each in self._packed),
-                entries=tuple(Entry(path=it.path, bytes=it.bytes, sha256=it.sha256) for it in self._packed),
+                entries=tuple(BackupEntry(path=it.path, bytes=it.bytes, sha256=it.sha256) for it in self._packed),
                 left_out=(*self._left, *_NEVER),
             )
             self.progress.stage = "packing"
             write(target, manifest, self._packed, self._tell)
         return manifest
 
-    def _examined(self, copy: Path) -> copies.Facts:
+    def _examined(self, copy: Path) -> copies.DatabaseFacts:
         try:
             return copies.examine(copy, check=self.check)
         except BrokenError as error:

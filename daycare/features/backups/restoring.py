@@ -16,7 +16,16 @@ import msgspec
 from daycare.base.errors import BrokenError, ConflictError, DaycareError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.times import local_time
 from daycare.config import load
-from daycare.features.backups.archive import CONFIG, DATABASE, FOLDERS, KEY, Archive, Entry, Manifest, opened
+from daycare.features.backups.archive import (
+    CONFIG,
+    DATABASE,
+    FOLDERS,
+    KEY,
+    BackupArchive,
+    BackupEntry,
+    BackupManifest,
+    opened,
+)
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.copies import Restored, sync_file, sync_folder
@@ -33,7 +42,7 @@ class Restoration(msgspec.Struct, frozen=True, kw_only=True):
     settings that this version does not read.
     """
 
-    manifest: Manifest
+    manifest: BackupManifest
     home: str
     database: str
     aside: str | None
@@ -127,7 +136,7 @@ def _refuse_data(home: Home, *, force: bool) -> None:
         )
 
 
-def _refuse_future(manifest: Manifest) -> None:
+def _refuse_future(manifest: BackupManifest) -> None:
     newest = migrations()[-1][0]
     if manifest.number > newest:
         raise BrokenError(
@@ -164,12 +173,12 @@ def _location(work: Path, home: Home) -> tuple[Path, str]:
     return Path(home.database(location)), ""
 
 
-def _locked(manifest: Manifest, home: Home) -> tuple[str, ...]:
+def _locked(manifest: BackupManifest, home: Home) -> tuple[str, ...]:
     return () if manifest.with_key or home.key_file.exists() else manifest.secrets
 
 
 @contextmanager
-def _opened(file: Path, passphrase: Callable[[], str]) -> Iterator[Archive]:
+def _opened(file: Path, passphrase: Callable[[], str]) -> Iterator[BackupArchive]:
     try:
         with opened(file, passphrase) as archive:
             yield archive
@@ -191,7 +200,7 @@ def _on_disk(what: str) -> Iterator[None]:
         ) from error
 
 
-def _write(work: Path, entry: Entry, pieces: Iterator[bytes]) -> None:
+def _write(work: Path, entry: BackupEntry, pieces: Iterator[bytes]) -> None:
     target = work / entry.path
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW  # a large one comes in several parts

@@ -5,13 +5,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from daycare.api.documents import Document, body, segment
+from daycare.api.documents import RequestDocument, body, segment
 from daycare.api.working import Working
 from daycare.features.backups.engine import Backups
-from daycare.features.backups.making import Progress
+from daycare.features.backups.making import BackupProgress
 
 
-class NewBackup(Document, frozen=True, kw_only=True):
+class NewBackup(RequestDocument, frozen=True, kw_only=True):
     """`key`: with the key file, which opens the stored secrets."""
 
     key: bool = False
@@ -35,7 +35,7 @@ class BackupRoutes:
         """Make one, which can be fetched for an hour."""
         wish = await body(request, NewBackup)
         return Working(
-            lambda progress: self._backups.make(with_key=wish.key, progress=progress), Progress(), self._closing
+            lambda progress: self._backups.make(with_key=wish.key, progress=progress), BackupProgress(), self._closing
         )
 
     async def fetch(self, request: Request) -> Response:

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command, Commands, who_asks
+from daycare.agent.commands import Command, CommandAnswer, Commands, who_asks
 from daycare.base.budget import EVERYTHING, Measure, Period, limit_name, read_amount, shown_amount, split_name
 from daycare.base.errors import InvalidError
 from daycare.features.budgets.controls import BudgetControls, BudgetView, LimitView
 from daycare.rules import budgets as rules
 from daycare.store.records import Agent, InboxRow
 from daycare.store.records_budgets import Spent
-from daycare.store.sqlite.people import People
+from daycare.store.sqlite.people import PeopleStore
 
 _LINES_MAX: Final = 12  # of agents: a screen of a phone
 _HOW: Final = "/budget raise 2 usd today, or /budget raise PATH 2 usd month; /budget set PATH 5 usd day"
@@ -22,7 +22,7 @@ _PERIODS: Final[dict[str, Period]] = {"today": "day", "day": "day", "month": "mo
 class BudgetCommands:
     """Answers the two commands. In a chat, people see what is theirs; an operator, in their own, everything."""
 
-    def __init__(self, controls: BudgetControls, people: People) -> None:
+    def __init__(self, controls: BudgetControls, people: PeopleStore) -> None:
         self._controls = controls
         self._people = people
 
@@ -31,7 +31,7 @@ class BudgetCommands:
         commands.add("spend", Command("show what was spent", self._spend))
         commands.add("budget", Command("show what may be spent, or raise it [raise 2 usd today]", self._budget))
 
-    async def _spend(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _spend(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         asker = await who_asks(self._people, row)
         everything = asker is not None and asker.operator and asker.id == agent.user
         subuser = rules.writer_of(agent.path)
@@ -47,32 +47,32 @@ class BudgetCommands:
             if micros:
                 lines.append(f"{name} {shown_amount('usd', micros)}")
         lines += _remarks(month)
-        return Answer("\n".join(lines))
+        return CommandAnswer("\n".join(lines))
 
-    async def _budget(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _budget(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         word, _, more = rest.partition(" ")
         if not word:
             return await self._shown(agent)
         if word not in ("raise", "set"):
-            return Answer(f"What about it? {_HOW}.")
+            return CommandAnswer(f"What about it? {_HOW}.")
         path, measure, amount, period = _read(more)
         if not path:
             path = await self._controls.reached_for(agent.path, measure, period) if word == "raise" else agent.path
         asker = await who_asks(self._people, row)
         if asker is None or not await self._controls.budgets.may_change(asker.id, path):
-            return Answer(f"The budget of {rules.whose(path)} is not yours to change.")
+            return CommandAnswer(f"The budget of {rules.whose(path)} is not yours to change.")
         if word == "set":
             view = await self._controls.put(path, {limit_name(period, measure): amount}, by=asker.id)
-            return Answer(_view(view))
+            return CommandAnswer(_view(view))
         view, answered = await self._controls.allow_more(path, measure, amount, period, by=asker.id)
         waited = f"\nI answer what waited: {answered} message{'' if answered == 1 else 's'}." if answered else ""
-        return Answer(_view(view) + waited)
+        return CommandAnswer(_view(view) + waited)
 
-    async def _shown(self, agent: Agent) -> Answer:
+    async def _shown(self, agent: Agent) -> CommandAnswer:
         views = [view for view in await self._controls.explained(agent.path) if view.limits]
         if not views:
-            return Answer("Nothing limits what is spent here. /budget set 5 usd day does.")
-        return Answer("\n".join([*map(_view, views), f"To change it: {_HOW}."]))
+            return CommandAnswer("Nothing limits what is spent here. /budget set 5 usd day does.")
+        return CommandAnswer("\n".join([*map(_view, views), f"To change it: {_HOW}."]))
 
 
 def _read(text: str) -> tuple[str, Measure, int, Period]:

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.documents import Document, PathQuery, answer, body, query
+from daycare.api.documents import PathQuery, RequestDocument, answer, body, query
 from daycare.base.budget import EVERYTHING, Period, read_amount
 from daycare.base.limits import PATH_MAX_CHARS, SPEND_DAYS_MAX
 from daycare.features.budgets.controls import BudgetControls
@@ -15,14 +15,14 @@ from daycare.features.budgets.controls import BudgetControls
 _Path = Annotated[str, msgspec.Meta(max_length=PATH_MAX_CHARS)]
 
 
-class NewLimits(Document, frozen=True, kw_only=True):
+class NewLimits(RequestDocument, frozen=True, kw_only=True):
     """Limits of a path by name, `day.usd`, in whole units: millionths of a dollar, milliseconds. -1 lifts a default."""
 
     path: _Path
     limits: dict[str, Annotated[int, msgspec.Meta(ge=-1, le=10**15)]]
 
 
-class More(Document, frozen=True, kw_only=True):
+class More(RequestDocument, frozen=True, kw_only=True):
     """What to add to a limit for this day or month: `2usd`, `100k tokens`."""
 
     path: _Path
@@ -30,7 +30,7 @@ class More(Document, frozen=True, kw_only=True):
     period: Period = "day"
 
 
-class Days(Document, frozen=True, kw_only=True):
+class Days(RequestDocument, frozen=True, kw_only=True):
     """So many days up to today, at and below a path."""
 
     path: _Path = EVERYTHING

@@ -7,7 +7,7 @@ import msgspec
 
 from daycare.actors.lifecycle import Activation
 from daycare.agent.blocks import one_line
-from daycare.agent.commands import Answer, Command, Commands, check_manager
+from daycare.agent.commands import Command, CommandAnswer, Commands, check_manager
 from daycare.api.operations import route
 from daycare.base import crontab
 from daycare.base.cron import At, CronSpec, Expression, Misfire, Prompt, Target, TaskName, Zone
@@ -135,24 +135,24 @@ class CronCommands:
         """Register it."""
         commands.add("cron", Command("what is scheduled [pause | resume | run NAME]", self._run))
 
-    async def _run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         verb, _, name = rest.partition(" ")
         if not verb or verb == "list":
             return await self._list(agent.user)
         if verb not in ("pause", "resume", "run") or not name.strip():
-            return Answer(_HELP)
+            return CommandAnswer(_HELP)
         await check_manager(self._controls.store.people, row, agent, "whose jobs these are can do that")
         path = str(Path.cron(agent.user, name.strip()))
         if verb == "run":
             run = await self._controls.run(path)
-            return Answer(f"{name.strip()} runs now (run {run.no}); its answer comes by itself.")
+            return CommandAnswer(f"{name.strip()} runs now (run {run.no}); its answer comes by itself.")
         job = await self._controls.pause(path, paused=verb == "pause")
-        return Answer(line_of(job, await self._controls.zone(job.user)))
+        return CommandAnswer(line_of(job, await self._controls.zone(job.user)))
 
-    async def _list(self, user: str) -> Answer:
+    async def _list(self, user: str) -> CommandAnswer:
         jobs = await self._controls.find(user)
         if not jobs:
-            return Answer(
+            return CommandAnswer(
                 "Nothing is scheduled. Ask me to do something every morning, or see `daycare cron add --help`."
             )
         zone = await self._controls.zone(user)
@@ -160,7 +160,7 @@ class CronCommands:
         lines += [f"and {len(jobs) - _SHOWN} more: `daycare cron list`"] if len(jobs) > _SHOWN else []
         verb = "resume" if jobs[0].paused else "pause"
         choices = (Choice(f"{verb} {jobs[0].id}"[:60], f"/cron {verb} {jobs[0].id}"),) if len(jobs) == 1 else ()
-        return Answer("\n".join((*lines, "", _HELP)), choices=choices)
+        return CommandAnswer("\n".join((*lines, "", _HELP)), choices=choices)
 
 
 class CronOperations:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
-    from daycare.features.exports.engine import Exports
+    from daycare.features.exports.engine import ExportEngine
 
 
 class Exporting(Feature):
@@ -18,7 +18,7 @@ class Exporting(Feature):
     name = "exports"
     uploads = ("/v1/imports",)
 
-    def __init__(self, exports: "Exports") -> None:
+    def __init__(self, exports: "ExportEngine") -> None:
         self._exports = exports
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":

@@ -28,13 +28,13 @@ from daycare.store.records_exports import (
     AgentRecord,
     Anything,
     DocumentRecord,
+    ExportRecord,
     FileRecord,
     JobRecord,
     LeftOut,
     MarkRecord,
     MemoryRecord,
     ReceiptRecord,
-    Record,
     ReminderRecord,
     SessionRecord,
     SummaryRecord,
@@ -53,7 +53,7 @@ _encode = msgspec.json.Encoder().encode
 
 FILES: Final = "files.jsonl"
 RECEIPTS: Final = "receipts.jsonl"
-PARTS: Final[dict[str, type[Record]]] = {
+PARTS: Final[dict[str, type[ExportRecord]]] = {
     "agents.jsonl": AgentRecord,
     "sessions.jsonl": SessionRecord,
     "turns.jsonl": TurnRecord,
@@ -82,7 +82,7 @@ class PartInfo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sha256: Annotated[str, Meta(min_length=64, max_length=64)]
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ExportManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What stands first. `path` is the root's where it was exported, `made_at` wall ms."""
 
     format: str
@@ -109,14 +109,14 @@ class _Head(msgspec.Struct):
     version: int
 
 
-class Spool:
+class ExportSpool:
     """The records of an export on their way into its file: each part is written beside it first, to be measured."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._parts: dict[str, tuple[BinaryIO, hashlib._Hash, list[int]]] = {}
 
-    def add(self, record: Record) -> None:
+    def add(self, record: ExportRecord) -> None:
         """Write one record to the end of its part."""
         name = _NAMES[type(record)]
         if name not in self._parts:
@@ -137,9 +137,9 @@ class Spool:
         shared: bool,
         left_out: tuple[LeftOut, ...],
         files: Callable[[], Iterator[bytes]],
-    ) -> Manifest:
+    ) -> ExportManifest:
         """Write the whole export to `target`; `files` yields the bytes of the files in the order of their records."""
-        manifest = Manifest(
+        manifest = ExportManifest(
             format=FORMAT,
             version=VERSION,
             daycare=__version__,
@@ -182,14 +182,14 @@ def anonymous(folder: Path) -> BinaryIO:
     return tempfile.TemporaryFile(dir=folder)
 
 
-class Archive:
+class ExportArchive:
     """An export as a file, read any number of times. What is wrong is `InvalidError`: nothing in it is trusted."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.dropped: Counter[str] = Counter()  # settings of older versions that `read` found and left out
 
-    def manifest(self) -> Manifest:
+    def manifest(self) -> ExportManifest:
         """Return what stands first."""
         for part in self._parts():
             return _manifest(part)[0]
@@ -215,7 +215,7 @@ class Archive:
                 place = int(part.name.removeprefix("files/"))
                 yield place, records[place - 1], tar.read_exactly(part, part.size)
 
-    def read(self, take: Callable[[Anything | FileRecord], None]) -> Manifest:
+    def read(self, take: Callable[[Anything | FileRecord], None]) -> ExportManifest:
         """Read it whole, handing each record to `take`, which may refuse it; return its manifest.
 
         Raises `InvalidError` that says what is wrong where.
@@ -228,7 +228,7 @@ class Archive:
             part = _next(found, info.name)
             hashed = _Hashed(part)
             count = 0
-            for count, line in enumerate(tar.Part(hashed, part.name, part.size).lines(EXPORT_LINE_MAX_BYTES), 1):
+            for count, line in enumerate(tar.ArchivePart(hashed, part.name, part.size).lines(EXPORT_LINE_MAX_BYTES), 1):
                 record, dropped = _record(part.name, count, line)
                 self.dropped.update(dropped)
                 try:
@@ -252,7 +252,7 @@ class Archive:
             raise wrong("there is more behind its end")
         return manifest
 
-    def _parts(self) -> Iterator[tar.Part]:
+    def _parts(self) -> Iterator[tar.ArchivePart]:
         self._file.seek(0)
         source = _Unpacked(self._file)
         yield from tar.parts(source)
@@ -288,7 +288,7 @@ class _Unpacked:
 
 
 class _Hashed:
-    def __init__(self, part: tar.Part) -> None:
+    def __init__(self, part: tar.ArchivePart) -> None:
         self._part = part
         self.hash = hashlib.sha256()
 
@@ -298,7 +298,7 @@ class _Hashed:
         return data
 
 
-def _next(parts: Iterator[tar.Part], name: str) -> tar.Part:
+def _next(parts: Iterator[tar.ArchivePart], name: str) -> tar.ArchivePart:
     part = next(parts, None)
     if part is None or part.name != name:
         found = "its end" if part is None else repr(part.name)
@@ -306,7 +306,7 @@ def _next(parts: Iterator[tar.Part], name: str) -> tar.Part:
     return part
 
 
-def _manifest(part: tar.Part) -> tuple[Manifest, bytes]:
+def _manifest(part: tar.ArchivePart) -> tuple[ExportManifest, bytes]:
     if part.name != MANIFEST or part.size > _MANIFEST_MAX_BYTES:
         raise wrong(f"it does not begin with {MANIFEST}")
     head = tar.read_exactly(part, part.size)
@@ -318,7 +318,7 @@ def _manifest(part: tar.Part) -> tuple[Manifest, bytes]:
                 f"reading the export: its format is number {first.version}, this daycare knows up to {VERSION}",
                 hint="install the newer daycare",
             )
-        manifest = msgspec.json.decode(head, type=Manifest)
+        manifest = msgspec.json.decode(head, type=ExportManifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise wrong(f"its manifest: {error}") from None
     if manifest.format != FORMAT or not 1 <= manifest.version <= VERSION:
@@ -333,7 +333,7 @@ def _manifest(part: tar.Part) -> tuple[Manifest, bytes]:
     return manifest, head
 
 
-def _tail(part: tar.Part) -> _End:
+def _tail(part: tar.ArchivePart) -> _End:
     try:
         return msgspec.json.decode(tar.read_exactly(part, min(part.size, _MANIFEST_MAX_BYTES)), type=_End)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

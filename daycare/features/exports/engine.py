@@ -23,19 +23,19 @@ from daycare.base.limits import (
 )
 from daycare.base.path import Kind, Path
 from daycare.base.scope import scope_of
-from daycare.features.exports.archive import Archive, Manifest, Spool, anonymous, wrong
+from daycare.features.exports.archive import ExportArchive, ExportManifest, ExportSpool, anonymous, wrong
 from daycare.features.exports.checking import Checker, checked
-from daycare.features.exports.fitting import Settings
-from daycare.features.exports.kept import Kept
 from daycare.features.exports.names import Renaming, is_identity, path_of, with_files
 from daycare.features.exports.narrowing import Arriving, Leaving
+from daycare.features.exports.settings_filter import SettingsFilter
+from daycare.features.exports.stored import StoredFiles
 from daycare.rules.permissions import Rules
 from daycare.settings import Live
 from daycare.store.records import AgentConfig
 from daycare.store.records_exports import (
     AgentRecord,
     Anything,
-    Arrival,
+    ArrivingAgent,
     DocumentRecord,
     FileRecord,
     Incoming,
@@ -51,14 +51,14 @@ _ROOTS: Final = (Kind.AGENT, Kind.SUBUSER, Kind.APP, Kind.TASK, Kind.CRON, Kind.
 _FILES_AT_ONCE: Final = 64  # kept in one commit, as long as they are small
 
 
-class Progress(msgspec.Struct):
+class ExportProgress(msgspec.Struct):
     """How far it is. `stage` says with what; `done` counts records, or bytes of files."""
 
     stage: Literal["waiting", "reading", "packing", "checking", "files", "writing", "done"] = "waiting"
     done: int = 0
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     """What an export, an import or a clone came to.
 
     `taken` counts by kind of record. `held` are documents of identity that are in no prompt before somebody approves
@@ -78,7 +78,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
 
 
-class Exports:
+class ExportEngine:
     """Exports and imports of one daemon, one after the other.
 
     `check` raises for settings of an agent that name what there is not. Files lie in `folder` without a name, so that
@@ -108,11 +108,11 @@ class Exports:
         self._rules = live.made(lambda settings: Rules(settings.rules, settings.tools.by_role()))
         self._spending = spending
         self._turn = trio.Lock()  # one at a time
-        self._kept = Kept()
+        self._kept = StoredFiles()
 
     # -- out -----------------------------------------------------------------------------------------------------------
 
-    async def export(self, path: str, *, shared: bool, progress: Progress) -> Report:
+    async def export(self, path: str, *, shared: bool, progress: ExportProgress) -> ExportReport:
         """Make an export, which is kept for a while under the report's `id`. Raises `NotFoundError`."""
         self._kept.make_room()
         async with self._turn:
@@ -140,10 +140,10 @@ class Exports:
         return self._kept.known(export_id, "export").size
 
     def _write(
-        self, target: BinaryIO, path: str, progress: Progress, *, shared: bool, to: Path | None = None
-    ) -> Manifest:
+        self, target: BinaryIO, path: str, progress: ExportProgress, *, shared: bool, to: Path | None = None
+    ) -> ExportManifest:
         progress.stage = "reading"
-        spool = Spool(self._folder)
+        spool = ExportSpool(self._folder)
         try:
             with self._store.exports.snapshot(path, shared=shared) as it:
                 leaving = Leaving(self._rules(), self._live.now.approvals, list(map(path_of, it.paths())), to)
@@ -179,7 +179,9 @@ class Exports:
             raise
         return self._kept.keep(file, "upload"), size
 
-    async def bring(self, upload_id: str, path: str, *, approve: bool, dry_run: bool, progress: Progress) -> Report:
+    async def bring(
+        self, upload_id: str, path: str, *, approve: bool, dry_run: bool, progress: ExportProgress
+    ) -> ExportReport:
         """Import what was uploaded as the agent `path`: all of it, or nothing with the reason why.
 
         `approve`: the operator stands behind the newest versions of documents of identity. With `dry_run` it is only
@@ -193,7 +195,7 @@ class Exports:
         finally:
             kept.file.close()
 
-    async def clone(self, path: str, to: str, *, progress: Progress) -> Report:
+    async def clone(self, path: str, to: str, *, progress: ExportProgress) -> ExportReport:
         """Make another agent like one that is there. Of the same user, texts keep who stands behind them."""
         async with self._turn:
             root = await self._target(to)
@@ -228,9 +230,9 @@ class Exports:
         return path
 
     async def _bring(
-        self, file: BinaryIO, root: Path, progress: Progress, *, approve: bool, dry_run: bool, trusted: bool
-    ) -> Report:
-        archive = Archive(file)
+        self, file: BinaryIO, root: Path, progress: ExportProgress, *, approve: bool, dry_run: bool, trusted: bool
+    ) -> ExportReport:
+        archive = ExportArchive(file)
         progress.stage, progress.done = "checking", 0
         source = await self._apart(lambda: archive.manifest().path)
         checker = Checker(lambda below: self._place(root, below), source)
@@ -240,7 +242,7 @@ class Exports:
             take(record)
             progress.done += 1
 
-        def read() -> Manifest:
+        def read() -> ExportManifest:
             manifest = archive.read(check)
             try:
                 checker.end()
@@ -249,7 +251,7 @@ class Exports:
             return manifest
 
         manifest = await self._apart(read)
-        settings = Settings(self._check)
+        settings = SettingsFilter(self._check)
         renaming = Renaming(manifest.path, root, trusted=trusted)
         arriving = Arriving(self._rules(), self._live.now.approvals, renaming, checker.paths)
         arriving.check(checker.agents[0], manifest.path)
@@ -302,7 +304,7 @@ class Exports:
         return self._directory.parse(f"{root}{below}") if below else root
 
     async def _keep_files(
-        self, archive: Archive, key: str, user: str, progress: Progress
+        self, archive: ExportArchive, key: str, user: str, progress: ExportProgress
     ) -> list[tuple[int, FileRecord]]:
         found: list[tuple[int, FileRecord]] = []
         source = archive.files()
@@ -313,7 +315,9 @@ class Exports:
         return found
 
 
-def _write_records(it: Snapshot, spool: Spool, progress: Progress, leaving: Leaving, *, receipts: bool) -> list[int]:
+def _write_records(
+    it: Snapshot, spool: ExportSpool, progress: ExportProgress, leaving: Leaving, *, receipts: bool
+) -> list[int]:
     """Put all records into the spool; return the ids of the files, in the order of theirs.
 
     Without `receipts` a message is none that was answered: a clone is another agent beside the one that answered it.
@@ -348,7 +352,7 @@ def _write_records(it: Snapshot, spool: Spool, progress: Progress, leaving: Leav
     return list(places)
 
 
-def _bytes_of(it: Snapshot, ids: list[int], progress: Progress) -> Iterator[bytes]:
+def _bytes_of(it: Snapshot, ids: list[int], progress: ExportProgress) -> Iterator[bytes]:
     for file_id in ids:
         found = it.file(file_id)
         data = found[1] if found else b""
@@ -365,7 +369,7 @@ def _page(source: Iterator[tuple[int, FileRecord, bytes]]) -> list[tuple[int, Fi
     return page
 
 
-def _arrivals(paths: list[Path]) -> tuple[Arrival, ...]:
+def _arrivals(paths: list[Path]) -> tuple[ArrivingAgent, ...]:
     """Return the agents as they are to be; the parent of one whose own is not there is the next above."""
     ids = {str(path): new_agent_id() for path in paths}
     found = []
@@ -375,7 +379,7 @@ def _arrivals(paths: list[Path]) -> tuple[Arrival, ...]:
             above = above.parent
         parent = None if above is None else ids[str(above)]
         role = None if path.role is None else str(path.role)
-        found.append(Arrival(id=ids[str(path)], path=str(path), kind=str(path.kind), role=role, parent=parent))
+        found.append(ArrivingAgent(id=ids[str(path)], path=str(path), kind=str(path.kind), role=role, parent=parent))
     return tuple(found)
 
 
@@ -383,14 +387,14 @@ def _line(record: DocumentRecord) -> tuple[str, int, str]:
     return str(record.layer), record.agent, record.name
 
 
-def _newest_identity(archive: Archive) -> dict[tuple[str, int, str], int]:
+def _newest_identity(archive: ExportArchive) -> dict[tuple[str, int, str], int]:
     """Return the newest version of each document of identity."""
     found = (record for record in archive.records() if isinstance(record, DocumentRecord) and is_identity(record))
     return {_line(record): record.version for record in found}
 
 
-def _told(manifest: Manifest, path: str) -> Report:
-    return Report(
+def _told(manifest: ExportManifest, path: str) -> ExportReport:
+    return ExportReport(
         path=path,
         source=manifest.path,
         made_at=manifest.made_at,

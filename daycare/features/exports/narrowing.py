@@ -19,7 +19,7 @@ from daycare.rules.consent import within
 from daycare.rules.permissions import Party, Rules
 from daycare.store.records import AgentConfig
 from daycare.store.records_bounds import bound_by
-from daycare.store.records_exports import AgentRecord, Anything, Bounds, JobRecord
+from daycare.store.records_exports import AgentRecord, Anything, JobBounds, JobRecord
 from daycare.tools.catalogue import TASKS_ONLY
 
 _STRICTNESS: Final = list(Decision)
@@ -132,7 +132,7 @@ class Arriving:
             tools = None if above.tools is None else (*above.tools, TASKS_ONLY)
             config = bound_by(config, replace(above, tools=tools))
         asked = None if config.approvals is Consent.AUTO else self._asked(config.approvals)
-        bounds = Bounds(tools=config.tools, permissions=config.permissions, approvals=asked)
+        bounds = JobBounds(tools=config.tools, permissions=config.permissions, approvals=asked)
         return replace(record, bounds=bounds, narrowed=())
 
     def refused(self, record: JobRecord) -> str:

@@ -7,23 +7,23 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from daycare.api.documents import Document, answer, body, segment
+from daycare.api.documents import RequestDocument, answer, body, segment
 from daycare.api.working import Working
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.limits import EXPORT_MAX_BYTES, EXPORT_SILENCE_S
-from daycare.features.exports.engine import Exports, Progress, Report
+from daycare.features.exports.engine import ExportEngine, ExportProgress, ExportReport
 
-_Work = Callable[[Progress], Awaitable[Report]]
+_Work = Callable[[ExportProgress], Awaitable[ExportReport]]
 
 
-class Export(Document, frozen=True, kw_only=True):
+class Export(RequestDocument, frozen=True, kw_only=True):
     """Which agent; `shared`: with what its person's agents have in common."""
 
     path: str
     shared: bool = False
 
 
-class Import(Document, frozen=True, kw_only=True):
+class Import(RequestDocument, frozen=True, kw_only=True):
     """As which agent. `approve`: the operator stands behind what it says of who it is."""
 
     path: str
@@ -31,7 +31,7 @@ class Import(Document, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class Clone(Document, frozen=True, kw_only=True):
+class Clone(RequestDocument, frozen=True, kw_only=True):
     """Which agent, as which other."""
 
     path: str
@@ -41,7 +41,7 @@ class Clone(Document, frozen=True, kw_only=True):
 class ExportRoutes:
     """`/v1/exports`, `/v1/imports`, `/v1/clones`. `closing` ends what runs."""
 
-    def __init__(self, exports: Exports, closing: trio.Event) -> None:
+    def __init__(self, exports: ExportEngine, closing: trio.Event) -> None:
         self._exports = exports
         self._closing = closing
 
@@ -97,7 +97,7 @@ class ExportRoutes:
         return self._working(lambda progress: self._exports.clone(wish.path, wish.to, progress=progress))
 
     def _working(self, work: _Work) -> Response:
-        return Working(work, Progress(), self._closing)
+        return Working(work, ExportProgress(), self._closing)
 
 
 async def _pieces(request: Request) -> AsyncIterator[bytes]:

@@ -25,7 +25,7 @@ class Readable(Protocol):
         ...
 
 
-class Part:
+class ArchivePart:
     """One file of an archive, readable until the next one is asked for."""
 
     def __init__(self, source: Readable, name: str, size: int) -> None:
@@ -69,7 +69,7 @@ class Part:
             raise damaged(f"it ends behind {self.name}")
 
 
-def parts(source: Readable) -> Iterator[Part]:
+def parts(source: Readable) -> Iterator[ArchivePart]:
     """Yield the files of an archive in order, to its end marker. Raises `InvalidError` EXPORT_INVALID."""
     while True:
         header = read_exactly(source, BLOCK)
@@ -90,7 +90,7 @@ def read_exactly(source: Readable, size: int) -> bytes:
     return bytes(found)
 
 
-def _part(source: Readable, header: bytes) -> Part:
+def _part(source: Readable, header: bytes) -> ArchivePart:
     checksum = sum(header[:148]) + sum(header[156:]) + 8 * ord(" ")
     if _octal(header[148:156]) != checksum or header[257:262] != b"ustar":
         raise damaged("a header of the archive is invalid")
@@ -99,7 +99,7 @@ def _part(source: Readable, header: bytes) -> Part:
     name = header[:_NAME_MAX_BYTES].split(b"\0", 1)[0]
     if not name or not name.isascii():
         raise damaged("a name in it is invalid")
-    return Part(source, name.decode(), _octal(header[124:136]))
+    return ArchivePart(source, name.decode(), _octal(header[124:136]))
 
 
 def _octal(field: bytes) -> int:

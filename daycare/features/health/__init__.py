@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from daycare.actors.router import Router
-    from daycare.agent.behaviours import Part
+    from daycare.agent.behaviours import BehaviourPart
     from daycare.features.health.service import HEALTH as HEALTH
-    from daycare.features.health.service import Health
+    from daycare.features.health.service import HealthService
     from daycare.observe.metrics import Family
     from daycare.observe.metrics import Gauge as Gauge
     from daycare.plugin import Inbound
@@ -27,28 +27,28 @@ class Watching(Feature):
 
     name = "health"
 
-    def __init__(self, store: "Store", router: "Router", accept: "Accept", health: "Health", owner: str) -> None:
+    def __init__(self, store: "Store", router: "Router", accept: "Accept", health: "HealthService", owner: str) -> None:
         self._parts = (store, router, accept, owner)
         self.health = health
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/health` and `/v1/gc`."""
-        from daycare.features.health.routes import Upkeep
+        from daycare.features.health.routes import HealthRoutes
 
-        return Upkeep(self.health.report, *self._parts, closing).routes()
+        return HealthRoutes(self.health.report, *self._parts, closing).routes()
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what watches."""
         return {"health": self.health.run}
 
-    async def gauges(self) -> "Sequence[Family]":
+    async def metric_families(self) -> "Sequence[Family]":
         """Return what is measured of the loop."""
         from daycare.observe.metrics import Gauge
 
         what = "How late the loop was at most, lately"
         return (Gauge("daycare_loop_lag_seconds", what).set(value=self.health.lag_s),)
 
-    def behaviours(self) -> "Mapping[str, Part]":
+    def behaviours(self) -> "Mapping[str, BehaviourPart]":
         """Return the agent that reports."""
         from daycare.features.health.service import HEALTH
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.actors.router import Router
-from daycare.api.documents import Document, answer, body
+from daycare.api.documents import RequestDocument, answer, body
 from daycare.api.wanted import outcome
 from daycare.base.connector import DIRECT
 from daycare.base.errors import UnavailableError
@@ -25,7 +25,7 @@ _GC: Final = "/system/gc"
 _NO_ROOM: Final = "VACUUM_NO_ROOM"
 
 
-class GcBody(Document, frozen=True, kw_only=True):
+class GcBody(RequestDocument, frozen=True, kw_only=True):
     """A round of `/system/gc`; with `vacuum` the database is written anew. A repeat with its key asks for it once."""
 
     vacuum: bool = False
@@ -33,7 +33,7 @@ class GcBody(Document, frozen=True, kw_only=True):
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=API_WAIT_MAX_S)] = 0.0
 
 
-class Upkeep:
+class HealthRoutes:
     """`/v1/health` and `/v1/gc`."""
 
     def __init__(

@@ -25,7 +25,7 @@ _GOOD: Final = "good"
 _BAD: Final = "bad"
 
 
-class Look(Protocol):
+class HealthLook(Protocol):
     """Looks at everything; not `whole`: only at what is watched, which costs little."""
 
     def __call__(self, *, whole: bool) -> Awaitable[list[Finding]]:
@@ -41,7 +41,7 @@ class Tell(Protocol):
         ...
 
 
-class Health:
+class HealthService:
     """Reports and watches. `tell` reaches the operator.
 
     Its state has `told`, what the operator was told is bad and when (wall ms), and counts the `changes`: a watch that
@@ -57,7 +57,7 @@ class Health:
         store: Store,
         directory: Directory,
         router: Router,
-        look: Look,
+        look: HealthLook,
         tell: Tell,
     ) -> None:
         self._store = store

@@ -4,10 +4,10 @@ One memory's way, and what it is on each stretch:
 
     log.py                         a turn has ended, its words are kept        Message -> Memory, an entry of the log
     facts/handoff.py               a worker is woken for what is new
-    facts/curator.py               it reads entries, by a model (`distil`)
+    facts/extraction_worker.py        it reads entries, by a model (`distil`)
                                    or by rules (`extract`)                     Memory -> NewFact
-    facts/merging.py               compared with what is known                 NewFact -> Lesson
-    store/sqlite/memory_*.py       kept, with the mark that it was looked at   Lesson -> Memory, a fact
+    facts/merging.py               compared with what is known                 NewFact -> MergeResult
+    store/sqlite/memory_*.py       kept, with the mark that it was looked at   MergeResult -> Memory, a fact
     embed/service.py               its vector is made
     search/service.py              found for a question                        Memory -> Hit
     recall.py                      put into the prompt

@@ -6,17 +6,17 @@ from zoneinfo import ZoneInfo
 
 from daycare.actors.lifecycle import Activation
 from daycare.agent.blocks import one_line
-from daycare.agent.commands import Answer, Command, Commands, check_manager
+from daycare.agent.commands import Command, CommandAnswer, Commands, check_manager
 from daycare.base.english import plural
 from daycare.base.limits import FORGET_MAX
 from daycare.base.messages import Choice
 from daycare.base.times import local_time
 from daycare.features.memory.controls import MemoryControls, Shown
-from daycare.features.memory.forgetting import Plan
+from daycare.features.memory.forgetting import ForgettingPlan
 from daycare.features.memory.search.lookup import Filters, label, label_in
 from daycare.store.records import Agent, InboxRow
 from daycare.store.records_memories import Forgotten, Tier
-from daycare.store.sqlite.people import People
+from daycare.store.sqlite.people import PeopleStore
 
 _SHOWN: Final = 10  # memories of one answer: a phone's screen
 _LINE_CHARS: Final = 160
@@ -29,7 +29,7 @@ _HELP: Final = (
 class MemoryCommands:
     """Answers it."""
 
-    def __init__(self, controls: MemoryControls, people: People) -> None:
+    def __init__(self, controls: MemoryControls, people: PeopleStore) -> None:
         self._controls = controls
         self._people = people
 
@@ -40,7 +40,7 @@ class MemoryCommands:
             Command("what I remember [words | ask QUESTION | facts | entities | why | forget NUMBER]", self._run),
         )
 
-    async def _run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         user = await self._people.get(agent.user)
         zone = user.zone if user is not None else "UTC"
         word, _, more = rest.partition(" ")
@@ -49,40 +49,40 @@ class MemoryCommands:
             return await self._forget(agent, more.split(), row.envelope.sender)
         if word == "ask":
             if not more.strip():
-                return Answer("Ask something: /memory ask what did I say about the garden in March")
+                return CommandAnswer("Ask something: /memory ask what did I say about the garden in March")
             it = row.envelope
             await self._controls.ask(agent, more, sender=it.sender, key=f"ask:{row.seq}", trace=it.trace, asked=row)
-            return Answer("")  # the answer comes as one of the agent's own
+            return CommandAnswer("")  # the answer comes as one of the agent's own
         if word in ("facts", "entities"):
             tier = Tier.FACT if word == "facts" else Tier.ENTITY
             found = await self._controls.find(agent, tier, more, limit=_SHOWN)
-            return Answer(_listed(found, zone) or "There is nothing yet.")
+            return CommandAnswer(_listed(found, zone) or "There is nothing yet.")
         if word == "why":
             why = await self._controls.why(agent, int(more) if more.isdecimal() else None)
             gone = f"\n{why.gone} of them are gone by now." if why.gone else ""
-            return Answer(f"For turn {why.turn} I recalled:\n{_listed(why.memories, zone)}{gone}")
+            return CommandAnswer(f"For turn {why.turn} I recalled:\n{_listed(why.memories, zone)}{gone}")
         if rest:
             found = await self._controls.search(agent, more if word == "search" else rest, Filters(limit=_SHOWN))
-            return Answer(_listed(found, zone) or "I remember nothing like that.")
+            return CommandAnswer(_listed(found, zone) or "I remember nothing like that.")
         counts = await self._controls.counts(agent)
-        return Answer(
+        return CommandAnswer(
             f"I remember {counts.facts} facts and {counts.entities} people and things, from {counts.logs} messages; "
             f"{counts.uncurated} are not looked through yet.\n{_HELP}"
         )
 
-    async def _forget(self, agent: Agent, words: Sequence[str], by: str) -> Answer:
+    async def _forget(self, agent: Agent, words: Sequence[str], by: str) -> CommandAnswer:
         labels = [found for word in words if (found := label_in(word))][:FORGET_MAX]
         if not labels:
-            return Answer("Say which: /memory forget NUMBER. The numbers stand before what /memory WORDS finds.")
+            return CommandAnswer("Say which: /memory forget NUMBER. The numbers stand before what /memory WORDS finds.")
         plan = await self._controls.plan(agent, labels)
         if "yes" not in words:
             yes = f"/memory forget {' '.join(labels)} yes"
-            return Answer(f"{told(plan)}\nForget it for good?", choices=(Choice("Forget it", yes),))
+            return CommandAnswer(f"{told(plan)}\nForget it for good?", choices=(Choice("Forget it", yes),))
         forgotten = await self._controls.forget(agent, plan, by)
-        return Answer(f"Forgotten: {_gone(forgotten)}. Backups from before still have them.")
+        return CommandAnswer(f"Forgotten: {_gone(forgotten)}. Backups from before still have them.")
 
 
-def told(plan: Plan) -> str:
+def told(plan: ForgettingPlan) -> str:
     """Return what would be forgotten, in words."""
     lines = [f"- {one_line(memory.text, _LINE_CHARS)}" for memory in plan.memories[:_SHOWN]]
     more = len(plan.memories) - len(lines)

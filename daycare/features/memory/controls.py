@@ -16,16 +16,16 @@ from daycare.base.limits import API_PAGE_MAX_ROWS, QUESTION_MAX_CHARS, WHY_EVENT
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import PEOPLES
 from daycare.base.scope import scope_of
-from daycare.features.memory.forgetting import Forgetting, Plan
+from daycare.features.memory.forgetting import Forgetting, ForgettingPlan
 from daycare.features.memory.search.lookup import Filters, Lookup, label, label_in, missing, where
-from daycare.features.memory.search.queries import Hit
+from daycare.features.memory.search.queries import MemoryHit
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, InboxRow, Receipt
-from daycare.store.records_memories import OWN_BITS, Forgotten, Memory, MemoryCounts, Tier, Uncurated
+from daycare.store.records_memories import OWN_BITS, Forgotten, MemoryCounts, StoredMemory, Tier, Unextracted
 from daycare.store.sqlite.store import Store
 
-Look = Callable[[Callable[[Uncurated], bool]], Awaitable[int]]
+Look = Callable[[Callable[[Unextracted], bool]], Awaitable[int]]
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +173,7 @@ class MemoryControls:
             pass
         return await self._look(lambda each: agent is None or each.agent_id == agent.id)
 
-    async def plan(self, agent: Agent, labels: Sequence[str]) -> Plan:
+    async def plan(self, agent: Agent, labels: Sequence[str]) -> ForgettingPlan:
         """Return what would be forgotten with memories of these labels.
 
         Raises `NotFoundError` for a label that names nothing, `InvalidError` MEMORY_SHARED for one of everybody's.
@@ -190,7 +190,7 @@ class MemoryControls:
             numbers.append(base | int(wanted))
         return await self._forgetting.plan(scope, numbers)
 
-    async def forget(self, agent: Agent, plan: Plan, by: str) -> Forgotten:
+    async def forget(self, agent: Agent, plan: ForgettingPlan, by: str) -> Forgotten:
         """Forget what a plan says, for the person with the connector key `by`."""
         forgotten = await self._forgetting.forget(plan, by)
         self._bus.publish(
@@ -220,7 +220,7 @@ class MemoryControls:
         return base
 
 
-def shown(memory: Memory) -> Shown:
+def shown(memory: StoredMemory) -> Shown:
     """Return a memory as people see it."""
     part = memory.fact or memory.entity
     return Shown(
@@ -237,5 +237,5 @@ def shown(memory: Memory) -> Shown:
     )
 
 
-def _of_hit(hit: Hit) -> Shown:
+def _of_hit(hit: MemoryHit) -> Shown:
     return replace(shown(hit.memory), score=round(hit.score, 3), parts=dict(hit.parts))

@@ -11,7 +11,7 @@ import msgspec
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Origin
 from daycare.store.records_documents import Attribution, NewVersion, Place
-from daycare.store.records_memories import OWN_BITS, Forgotten, Memory, Tier
+from daycare.store.records_memories import OWN_BITS, Forgotten, StoredMemory, Tier
 from daycare.store.sqlite.store import Store
 
 MENTIONS_MAX: Final = 10  # of what speaks of the same: a person looks through as many
@@ -19,17 +19,17 @@ VERSIONS_PAGE: Final = 100  # versions of a document looked at in one go
 _WORD_MIN_CHARS: Final = 4  # shorter ones say little about what a text is about
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ForgettingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What would be forgotten: memories, the turns (agent id, turn) they came from, and versions of documents.
 
     `mentions` are other memories that have words in common with them: they stay unless they are named as well.
     """
 
     scope: str
-    memories: tuple[Memory, ...]
+    memories: tuple[StoredMemory, ...]
     turns: tuple[tuple[str, int], ...] = ()
     places: tuple[Place, ...] = ()
-    mentions: tuple[Memory, ...] = ()
+    mentions: tuple[StoredMemory, ...] = ()
 
 
 class Forgetting:
@@ -39,7 +39,7 @@ class Forgetting:
         self._store = store
         self._on_forgotten = on_forgotten
 
-    async def plan(self, scope: str, numbers: Sequence[int]) -> Plan:
+    async def plan(self, scope: str, numbers: Sequence[int]) -> ForgettingPlan:
         """Return what would go with these memories. Raises `NotFoundError` for one that is not in the scope."""
         memories = await self._store.memories.get([scope], numbers)
         if missing := set(numbers) - {memory.no for memory in memories}:
@@ -51,7 +51,7 @@ class Forgetting:
         memories += await self._store.memories.get([scope], [no for no in derived if no not in set(numbers)])
         said = [memory.no for memory in memories if memory.tier is not Tier.CHUNK]
         turns = await self._store.memories.turns_of(scope, said)
-        return Plan(
+        return ForgettingPlan(
             scope=scope,
             memories=tuple(memories),
             turns=tuple(turns),
@@ -59,7 +59,7 @@ class Forgetting:
             mentions=tuple(await self._mentions(scope, memories, turns)),
         )
 
-    async def forget(self, plan: Plan, by: str) -> Forgotten:
+    async def forget(self, plan: ForgettingPlan, by: str) -> Forgotten:
         """Carry a plan out for a person, whose connector key is `by`. It can be repeated after a crash.
 
         A document goes on without what was forgotten of it, as a new version, and its older ones that had it are gone.
@@ -72,7 +72,7 @@ class Forgetting:
         self._on_forgotten(plan.scope, forgotten.traces)
         return forgotten
 
-    async def _rewrite(self, place: Place, chunks: Sequence[Memory], by: str) -> list[tuple[Place, int]]:
+    async def _rewrite(self, place: Place, chunks: Sequence[StoredMemory], by: str) -> list[tuple[Place, int]]:
         """Write a document without some of its chunks; return the versions that had them."""
         document = await self._store.documents.get(place)
         if document is not None and document.text is not None:
@@ -98,13 +98,15 @@ class Forgetting:
             before = page[-1].version
         return had
 
-    async def _mentions(self, scope: str, memories: Sequence[Memory], turns: Sequence[tuple[str, int]]) -> list[Memory]:
+    async def _mentions(
+        self, scope: str, memories: Sequence[StoredMemory], turns: Sequence[tuple[str, int]]
+    ) -> list[StoredMemory]:
         """Return memories that stay and have at least half of the longer words of one of these.
 
         What else was said in their `turns` goes with them.
         """
         gone = {memory.no for memory in memories}
-        found: dict[int, Memory] = {}
+        found: dict[int, StoredMemory] = {}
         for memory in memories:
             words = {word for word in _words(memory.text) if len(word) >= _WORD_MIN_CHARS}
             if not words:

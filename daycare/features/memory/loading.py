@@ -15,7 +15,7 @@ RULES: Final = (
     "daycare.features.memory.facts.extract",
     "daycare.features.memory.facts.merging",
 )
-SEARCH: Final = (*WORDS, "daycare.features.memory.search.scene")  # with numpy, as are vectors
+SEARCH: Final = (*WORDS, "daycare.features.memory.search.search_scope")  # with numpy, as are vectors
 VECTORS: Final = (*WORDS, "daycare.features.memory.embed.vectors")
 LOCAL: Final = (*VECTORS, "daycare.features.memory.embed.local")
 

@@ -3,7 +3,7 @@
 A search agent reads what the agent may that asked it, and only so often.
 """
 
-from daycare.actors.permits import Permits
+from daycare.actors.permission_checks import PermissionChecks
 from daycare.agent.blocks import block
 from daycare.base.errors import BusyError, InvalidError
 from daycare.base.limits import LOOKUP_DOCUMENTS_MAX, LOOKUP_MAX, SEARCH_CALLS_MAX
@@ -35,7 +35,7 @@ class TurnReading:
 
     def __init__(
         self,
-        permits: Permits,
+        permissions: PermissionChecks,
         store: Store,
         documents: Documents,
         lookup: Lookup,
@@ -44,7 +44,7 @@ class TurnReading:
         turn: Turn,
         step: int,
     ) -> None:
-        self._permits = permits
+        self._permissions = permissions
         self._store = store
         self._documents = documents
         self._lookup = lookup
@@ -115,7 +115,7 @@ class TurnReading:
     async def _reader(self) -> Agent:
         """Return whose memory is read, if it may be: a search may what the agent may that asked it."""
         reader = await self._whose()
-        await self._permits.check(reader.path, READ_MEMORY, reader.path)
+        await self._permissions.check(reader.path, READ_MEMORY, reader.path)
         return reader
 
     async def _whose(self) -> Agent:

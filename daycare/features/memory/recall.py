@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from daycare.agent import tokens
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import is_persons, is_scheduled, is_task, messages_of, said
-from daycare.agent.recollection import NOTHING, Recollection
+from daycare.agent.recall import NOTHING, Recollection
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
@@ -28,20 +28,20 @@ from daycare.base.limits import (
     RECALL_RECENT,
     RECALL_STICKY_FOLD,
 )
+from daycare.base.memory_settings import RetrievalSection
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import PEOPLES, Kind
-from daycare.base.recollection import RetrievalSection
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
 from daycare.features.memory.documents.passages import Passages
 from daycare.features.memory.loading import SEARCH, loaded
-from daycare.features.memory.search.queries import Hit, Query
+from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Receipt, Turn, User
-from daycare.store.records_memories import Memory, Tier
+from daycare.store.records_memories import StoredMemory, Tier
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 import re
 
-Search = Callable[[Query], Awaitable[Sequence[Hit]]]
+Search = Callable[[MemoryQuery], Awaitable[Sequence[MemoryHit]]]
 Ask = Callable[[str], Awaitable["Floats"]]
 
 _ORDER: Final = (Tier.ENTITY, Tier.FACT, Tier.CHUNK, Tier.LOG)
@@ -127,7 +127,7 @@ class Recaller:
         began = trio.current_time()
         without = "it took too long"
         vector: Floats | None = None
-        hits: Sequence[Hit] = ()
+        hits: Sequence[MemoryHit] = ()
         with trio.move_on_after(self._section.deadline_ms / 1000) as scope:
             vector, without = await self._vector(text, scope.deadline)
             try:
@@ -185,13 +185,15 @@ class Recaller:
         self._questions.pop(text, None)
         return (question.vector, question.trouble) if question.done.is_set() else (None, "its vector came too late")
 
-    async def _found(self, agent: Agent, user: User, turn: Turn, text: str, vector: "Floats | None") -> Sequence[Hit]:
+    async def _found(
+        self, agent: Agent, user: User, turn: Turn, text: str, vector: "Floats | None"
+    ) -> Sequence[MemoryHit]:
         try:
             return await self._search(await self._query(agent, user, turn, text, vector))
         except StoreAwayError:  # a read that failed once costs no memories; one that fails again costs no answer
             return await self._search(await self._query(agent, user, turn, text, vector))
 
-    async def _query(self, agent: Agent, user: User, turn: Turn, text: str, vector: "Floats | None") -> Query:
+    async def _query(self, agent: Agent, user: User, turn: Turn, text: str, vector: "Floats | None") -> MemoryQuery:
         memory, section = self._live.now.memory, self._section
         summary = await self._store.summaries.latest(agent.id, turn.session)
         through = summary.through if summary else 0
@@ -202,7 +204,7 @@ class Recaller:
             Tier.ENTITY: section.include_entities,
             Tier.CHUNK: memory.documents.chat_top > 0,
         }
-        return Query(
+        return MemoryQuery(
             scope=scope_of(agent.path),
             agent_id=agent.id,
             text=text,
@@ -219,14 +221,14 @@ class Recaller:
 
     # -- the answer --------------------------------------------------------------------------------------------------
 
-    def _chosen(self, agent: Agent, user: User, hits: Sequence[Hit]) -> Recollection:
+    def _chosen(self, agent: Agent, user: User, hits: Sequence[MemoryHit]) -> Recollection:
         """Return the hits that fit: the best half, then what was shown last time and still ranks, then others."""
         hits = self._without_read(hits)
         before = self._shown.get(agent.id, frozenset())
         section = self._section
         must = {hit.memory.no for hit in hits[: -(-section.max_results // 2)]}
         ranked = sorted(hits, key=lambda hit: 0 if hit.memory.no in must else 1 if hit.memory.no in before else 2)
-        chosen: list[Hit] = []
+        chosen: list[MemoryHit] = []
         left = section.max_tokens
         for hit in ranked[: section.max_results]:
             left -= tokens.of_text(line(hit.memory, user.zone)) + 1
@@ -242,7 +244,7 @@ class Recaller:
             scores=tuple(round(hit.score, 3) for hit in chosen),
         )
 
-    def _without_read(self, hits: Sequence[Hit]) -> list[Hit]:
+    def _without_read(self, hits: Sequence[MemoryHit]) -> list[MemoryHit]:
         """Leave out passages that stand in the prompt anyway, and all but the best of the others."""
         kept, passages = [], 0
         for hit in hits:
@@ -254,7 +256,7 @@ class Recaller:
         return kept
 
 
-def _stands_anyway(memory: Memory) -> bool:
+def _stands_anyway(memory: StoredMemory) -> bool:
     return memory.place is not None and memory.place.name in (MEMORY, *IDENTITY_DOCUMENTS)
 
 
@@ -274,12 +276,12 @@ class _Question:
         self.done.set()
 
 
-def _blocks(memories: Sequence[Memory], zone: str) -> tuple[tuple[str, str], ...]:
+def _blocks(memories: Sequence[StoredMemory], zone: str) -> tuple[tuple[str, str], ...]:
     by_tier = {tier: [line(memory, zone) for memory in memories if memory.tier is tier] for tier in _ORDER}
     return tuple((str(tier), "\n".join(lines)) for tier, lines in by_tier.items() if lines)
 
 
-def line(memory: Memory, zone: str) -> str:
+def line(memory: StoredMemory, zone: str) -> str:
     """Return a memory as a prompt shows it: when, who or where, what, and from whom if that was outside."""
     text = one_line(memory.text, RECALL_LINE_MAX_CHARS)
     marked = f" ({_MARKED[memory.origin]})" if memory.origin in _MARKED else ""

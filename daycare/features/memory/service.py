@@ -11,7 +11,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
-from daycare.actors.permits import Permits
+from daycare.actors.permission_checks import PermissionChecks
 from daycare.actors.router import Router
 from daycare.agent.commands import Commands
 from daycare.agent.provenance import Provenance
@@ -20,26 +20,26 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.events import EmbedderAway
 from daycare.base.limits import EMBED_QUESTION_S
+from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.path import Kind
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.config import Config
 from daycare.feature import Feature
-from daycare.features.approvals.desk import Desk
+from daycare.features.approvals.service import ApprovalsService
 from daycare.features.memory.commands import MemoryCommands
 from daycare.features.memory.controls import MemoryControls
+from daycare.features.memory.conversation_log import ConversationLog
 from daycare.features.memory.documents.chunking import Chunking
 from daycare.features.memory.documents.passages import Passages
+from daycare.features.memory.documents.prompt_documents import PromptDocuments
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.documents.sharing import Sharing
-from daycare.features.memory.documents.shelf import DocumentShelf
 from daycare.features.memory.embed.service import Embedding, Model, load_local
-from daycare.features.memory.facts.curator import Curator
-from daycare.features.memory.facts.handoff import Curation
+from daycare.features.memory.facts.extraction_schedule import ExtractionSchedule
+from daycare.features.memory.facts.extraction_worker import ExtractionWorker
 from daycare.features.memory.forgetting import Forgetting
-from daycare.features.memory.log import Scribe
 from daycare.features.memory.recall import Recaller
 from daycare.features.memory.search.lookup import Lookup
-from daycare.features.memory.search.queries import Hit, Query
+from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.searcher import Searcher, is_search
 from daycare.features.memory.search.service import Search
 from daycare.features.memory.tools import TOOLS
@@ -76,8 +76,8 @@ class MemoryFeature(Feature):
     directory: Directory
     router: Router
     pool: Pool
-    approvals: Desk
-    permits: Permits
+    approvals: ApprovalsService
+    permissions: PermissionChecks
     provenance: Provenance
     live: Live
     bus: Bus
@@ -96,14 +96,16 @@ class MemoryFeature(Feature):
             Embedding(store.memories, self._embedder, self.load, self._trouble) if self.load is not None else None
         )
         embedding = self.embedding
-        self.shelf = DocumentShelf(store.documents, self.documents, bus, clock)
+        self.prompt_documents = PromptDocuments(store.documents, self.documents, bus, clock)
         self.sharing = Sharing(store, self.folder)
         self.chunking = Chunking(store, self.directory.get, partial(aside, "document chunks"))
-        self.passages = Passages(store, self.documents, self.shelf, self.chunking, embedding, live)
+        self.passages = Passages(store, self.documents, self.prompt_documents, self.chunking, embedding, live)
         at_once = embedding.at_once if embedding is not None else None
-        self.scribe = Scribe(store, self.directory, live, partial(aside, "conversation log"), at_once)
-        self.curation = Curation(store, self.directory, self.router, clock, live)
-        self.curator = Curator(store, self.directory, self.pool, live, bus, clock)
+        self.conversation_log = ConversationLog(
+            store, self.directory, live, partial(aside, "conversation log"), at_once
+        )
+        self.extraction_schedule = ExtractionSchedule(store, self.directory, self.router, clock, live)
+        self.extraction_worker = ExtractionWorker(store, self.directory, self.pool, live, bus, clock)
         self.search = Search(store, live, embedding)
         if embedding is not None:
             embedding.on_made = self.search.embedded
@@ -117,7 +119,7 @@ class MemoryFeature(Feature):
             live,
             clock,
             self.lookup,
-            permits=self.permits,
+            permissions=self.permissions,
             provenance=self.provenance,
         )
         self.forgetting = Forgetting(store, self._forgotten)
@@ -126,8 +128,8 @@ class MemoryFeature(Feature):
             self.lookup,
             self.router.post,
             self.forgetting,
-            self.scribe.catch_up,
-            self.curation.look,
+            self.conversation_log.catch_up,
+            self.extraction_schedule.look,
             bus,
             clock,
         )
@@ -157,9 +159,9 @@ class MemoryFeature(Feature):
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what writes, cuts, hands off, embeds and asks ahead."""
         parts: dict[str, Callable[[], Awaitable[None]]] = {
-            "conversation log": self.scribe.worker.run,
+            "conversation log": self.conversation_log.worker.run,
             "document chunks": self.chunking.worker.run,
-            "memory workers": self.curation.worker.run,
+            "memory workers": self.extraction_schedule.worker.run,
             "recall": self.recaller.run,
         }
         if self.embedding is not None:
@@ -168,14 +170,14 @@ class MemoryFeature(Feature):
 
     def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
         """Return what ends old entries of the log."""
-        return {"entries of logs": self.curation.expire}
+        return {"entries of logs": self.extraction_schedule.expire}
 
     def committed(self, commit: Commit) -> None:
         """Look again: a commit may have ended turns, changed memories or agents, or written documents."""
         if commit.memories or commit.agents:
-            self.curation.worker.wake()
+            self.extraction_schedule.worker.wake()
         if commit.completed:
-            self.scribe.worker.wake()
+            self.conversation_log.worker.wake()
         if commit.documents:
             self.chunking.worker.wake()
         if commit.memories and self.embedding is not None:
@@ -196,7 +198,7 @@ class MemoryFeature(Feature):
             }
         return shown
 
-    async def gauges(self) -> Sequence[Family]:
+    async def metric_families(self) -> Sequence[Family]:
         """Return what is measured of it."""
         status = await self.status()
         if "memories" not in status:
@@ -211,12 +213,12 @@ class MemoryFeature(Feature):
     ) -> Thought | Aside | None:
         """Take the turns of memory workers and of searches; None: it is somebody else's."""
         if agent.kind == Kind.MEMORY:
-            return await self.curator.work(agent, turn, rows)
+            return await self.extraction_worker.work(agent, turn, rows)
         if is_search(agent, rows):
             return await self._searcher.take(agent, user, turn, rows, steps)
         return None
 
-    async def find(self, query: Query) -> list[Hit]:
+    async def find(self, query: MemoryQuery) -> list[MemoryHit]:
         """Return what fits a question best, by its vector, too, if that comes in time."""
         if not self.live.now.memory.ingestion.daily_logs:
             query = replace(query, tiers=tuple(tier for tier in query.tiers if tier is not Tier.LOG))

@@ -8,7 +8,7 @@ from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.limits import LOOKUP_MAX, QUESTION_MAX_CHARS, SEARCH_DEADLINE_S, WAIT_MAX_S
 from daycare.features.memory.operations import Entity, Place, Words
 from daycare.plugin import StructTool, ToolContext, Waiting
-from daycare.tools.context import Context
+from daycare.tools.context import ToolCallContext
 
 Path = Annotated[str, msgspec.Meta(description="As memory_list shows it, such as MEMORY.md or knowledge/tea.md")]
 NewPath = Annotated[
@@ -126,7 +126,7 @@ async def _search(context: ToolContext, it: MemorySearch) -> str:
 
 
 async def _ask(context: ToolContext, it: MemoryAsk) -> Waiting:
-    return await cast(Context, context).ask_memory(it.question, it.deadline_s)  # no plugin's to do
+    return await cast(ToolCallContext, context).ask_memory(it.question, it.deadline_s)  # no plugin's to do
 
 
 TOOLS: Final = (

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import trio
 from msgspec.structs import replace
 
-from daycare.actors.permits import Permits
+from daycare.actors.permission_checks import PermissionChecks
 from daycare.agent.provenance import OTHERS, Provenance
 from daycare.agent.readings import RECALLING, recalled, told_in
 from daycare.base import foreign
@@ -29,11 +29,10 @@ from daycare.base.path import Kind
 from daycare.base.permission import WRITE_MEMORY, Decision
 from daycare.base.sections import added
 from daycare.base.times import local_time
-from daycare.features.approvals.desk import Ask
-from daycare.features.approvals.desk import Desk as ApprovalDesk
-from daycare.features.memory.documents.records import Draft, LayerState
+from daycare.features.approvals.service import ApprovalAsk, ApprovalsService
+from daycare.features.memory.conversation_log import is_echo
+from daycare.features.memory.documents.records import DocumentDraft, LayerState
 from daycare.features.memory.documents.service import Documents, head_of
-from daycare.features.memory.log import is_echo
 from daycare.features.memory.reading import TurnReading
 from daycare.features.memory.search.lookup import Lookup
 from daycare.rules.consent import Need, needed, within
@@ -69,21 +68,21 @@ class Remembering:
         self,
         store: Store,
         documents: Documents,
-        desk: ApprovalDesk,
+        approvals: ApprovalsService,
         live: Live,
         clock: Clock,
         lookup: Lookup,
         *,
-        permits: Permits,
+        permissions: PermissionChecks,
         provenance: Provenance,
     ) -> None:
         self.store = store
         self.documents = documents
-        self.desk = desk
+        self.approvals = approvals
         self.live = live
         self.clock = clock
         self.lookup = lookup
-        self.permits = permits
+        self.permissions = permissions
         self.provenance = provenance
 
     def of(self, agent: Agent, user: User, turn: Turn, step: int) -> "TurnMemory":
@@ -95,7 +94,7 @@ class TurnMemory(TurnReading):
     """See `daycare.plugin.Memory`. Calls of one step can be repeated after a crash: what is done or asked for is so."""
 
     def __init__(self, home: Remembering, agent: Agent, user: User, turn: Turn, step: int) -> None:
-        super().__init__(home.permits, home.store, home.documents, home.lookup, agent, user, turn, step)
+        super().__init__(home.permissions, home.store, home.documents, home.lookup, agent, user, turn, step)
         self._home = home
         self._permission = Decision.ASK
         self._changes = 0  # asked for by this call so far: a tool may make several
@@ -170,7 +169,7 @@ class TurnMemory(TurnReading):
     async def _carry_out(
         self,
         tool: str,
-        draft: Draft,
+        draft: DocumentDraft,
         action: DocumentAction,
         reason: str,
         rows: Sequence[InboxRow],
@@ -204,11 +203,11 @@ class TurnMemory(TurnReading):
             await self._home.store.documents.write(draft.by(by, key=self._key))
         return self._done(draft.path, draft.total.warning)
 
-    async def _approver(self, tool: str, draft: Draft, action: DocumentAction, need: Need) -> str | None:
+    async def _approver(self, tool: str, draft: DocumentDraft, action: DocumentAction, need: Need) -> str | None:
         """Return whose yes covers a change that is to be made at once, empty if it needs none; None: it is asked."""
         if need.consent is Consent.ALWAYS:
             return None
-        if tool != LOG and action.verb != "delete" and await self._home.desk.scan(action.text):
+        if tool != LOG and action.verb != "delete" and await self._home.approvals.scan(action.text):
             return None
         return "" if need.consent is Consent.AUTO else await self._said_yes(draft.place, action.verb, need)
 
@@ -229,10 +228,10 @@ class TurnMemory(TurnReading):
                 return it.decided_by
         return None
 
-    async def _ask(self, kind: str, draft: Draft, action: DocumentAction, reason: str, sources: Sources) -> str:
-        it = await self._home.desk.request(
+    async def _ask(self, kind: str, draft: DocumentDraft, action: DocumentAction, reason: str, sources: Sources) -> str:
+        it = await self._home.approvals.request(
             self._agent,
-            Ask(
+            ApprovalAsk(
                 kind=kind,
                 action=action,
                 turn=self._turn.turn,
@@ -256,7 +255,7 @@ class TurnMemory(TurnReading):
         newest = states[0].newest if states else None
         if newest is not None and await self._home.store.documents.once(newest.place, self._key):
             return self._done(path)
-        self._permission = await self._permits.check(self._agent.path, WRITE_MEMORY, self._agent.path, can_ask=True)
+        self._permission = await self._permissions.check(self._agent.path, WRITE_MEMORY, self._agent.path, can_ask=True)
         return None
 
     def _done(self, path: str, warning: str = "") -> str:
@@ -264,7 +263,7 @@ class TurnMemory(TurnReading):
 
     @property
     def _key(self) -> str:
-        """The name of this change, as the desk makes it of an `Ask`."""
+        """The name of this change, as the service makes it of an `ApprovalAsk`."""
         return f"{self._agent.id}:{self._turn.turn}:{self._step}{self._mark and f':{self._mark}'}"
 
     @property
@@ -292,7 +291,9 @@ class TurnMemory(TurnReading):
             )
 
 
-def _refuse_stale(verb: Verb, path: str, draft: Draft, steps: Sequence[Step], layers: Sequence[LayerState]) -> None:
+def _refuse_stale(
+    verb: Verb, path: str, draft: DocumentDraft, steps: Sequence[Step], layers: Sequence[LayerState]
+) -> None:
     """A text that was written upon an older version would take back what somebody changed since."""
     newest = layers[0].newest
     if verb != "write" or newest is None:
@@ -319,7 +320,7 @@ def _results(step: Step) -> list[str]:
     return recalled([step.message]) if step.message is not None else []
 
 
-def _action(verb: Verb, draft: Draft, text: str, section: str = "") -> DocumentAction:
+def _action(verb: Verb, draft: DocumentDraft, text: str, section: str = "") -> DocumentAction:
     head = head_of(draft.place) if verb == "append" and draft.old is None else ""
     return DocumentAction(verb=verb, place=draft.place, text=text, head=head, section=section)
 

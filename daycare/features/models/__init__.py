@@ -25,4 +25,4 @@ class Models(Feature):
         """Return `/v1/models`."""
         from daycare.features.models import routes
 
-        return routes.Models(self._pool, self._owner).routes()
+        return routes.ModelRoutes(self._pool, self._owner).routes()

@@ -4,18 +4,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.documents import Document, answer, body
+from daycare.api.documents import RequestDocument, answer, body
 from daycare.inference.metering import Payer
 from daycare.inference.pool import Pool
 
 
-class Wish(Document, frozen=True, kw_only=True):
+class ModelsBody(RequestDocument, frozen=True, kw_only=True):
     """Which models to call, as PROVIDER/MODEL; all that are in use if none is named."""
 
     models: tuple[str, ...] = ()
 
 
-class Models:
+class ModelRoutes:
     """`/v1/models` and `/v1/models/test`."""
 
     def __init__(self, pool: Pool, owner: str) -> None:
@@ -35,5 +35,5 @@ class Models:
 
     async def test(self, request: Request) -> Response:
         """Make one cheap call of each model and tell how long it took, or why it failed."""
-        wish = await body(request, Wish)
+        wish = await body(request, ModelsBody)
         return answer({"results": await self._pool.test(wish.models, self._payer)})

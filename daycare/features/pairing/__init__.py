@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from daycare.store.sqlite.store import Store
 
 
-class Pairing(Feature):
+class PairingFeature(Feature):
     """All of it."""
 
     name = "pairing"

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.documents import Document, Limit, answer, body, query
+from daycare.api.documents import Limit, RequestDocument, answer, body, query
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError
 from daycare.base.limits import KEY_MAX_CHARS
@@ -19,19 +19,19 @@ from daycare.store.sqlite.store import Store
 _Text = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
 
 
-class PairingsQuery(Document, frozen=True, kw_only=True):
+class PairingsQuery(RequestDocument, frozen=True, kw_only=True):
     """How many of them, the last first."""
 
     limit: Limit = 100
 
 
-class Look(Document, frozen=True, kw_only=True):
+class PairingLook(RequestDocument, frozen=True, kw_only=True):
     """A code as somebody typed it."""
 
     code: _Text
 
 
-class Approval(Document, frozen=True, kw_only=True):
+class PairingApproval(RequestDocument, frozen=True, kw_only=True):
     """A code, and who it is: a user, created if there is none of that id, perhaps as a sub-user `under` another one.
 
     `name` is what to call a new one.
@@ -43,7 +43,7 @@ class Approval(Document, frozen=True, kw_only=True):
     name: _Text = ""
 
 
-class Denial(Document, frozen=True, kw_only=True):
+class Denial(RequestDocument, frozen=True, kw_only=True):
     """Who is to be shown no more codes: by the code, or by the address."""
 
     code: _Text = ""
@@ -76,12 +76,12 @@ class Pairings:
 
     async def look(self, request: Request) -> Response:
         """Tell who was shown a code, and which id they could have; the code stays valid."""
-        stranger = await self._newcomers.by_code((await body(request, Look)).code)
+        stranger = await self._newcomers.by_code((await body(request, PairingLook)).code)
         return answer(self._view(stranger) | {"suggested": await self._newcomers.free_id(stranger)})
 
     async def approve(self, request: Request) -> Response:
         """Let somebody in, and tell them. The code is used up."""
-        wish = await body(request, Approval)
+        wish = await body(request, PairingApproval)
         done = await self._newcomers.approve_code(wish.code, wish.user, wish.under, wish.name)
         return answer(done._asdict())
 

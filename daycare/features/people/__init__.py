@@ -9,26 +9,26 @@ if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
-    from daycare.actors.permits import Permits
+    from daycare.actors.permission_checks import PermissionChecks
     from daycare.store.sqlite.store import Store
     from daycare.store.vault import Vault
 
 
-class Household(Feature):
+class PeopleFeature(Feature):
     """All of it. `owner` has the keys that are nobody else's."""
 
     name = "people"
 
-    def __init__(self, store: "Store", vault: "Vault", permits: "Permits", owner: str) -> None:
+    def __init__(self, store: "Store", vault: "Vault", permissions: "PermissionChecks", owner: str) -> None:
         self._store = store
         self._vault = vault
-        self._permits = permits
+        self._permissions = permissions
         self._owner = owner
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/users`, `/v1/keys` and `/v1/can`."""
-        from daycare.features.people.routes import Keys, People
-        from daycare.features.people.routes_permissions import Permissions
+        from daycare.features.people.routes import Keys, PeopleRoutes
+        from daycare.features.people.routes_permissions import PermissionRoutes
 
-        people, keys = People(self._store.people), Keys(self._store.secrets, self._vault, self._owner)
-        return [*people.routes(), *keys.routes(), *Permissions(self._permits).routes()]
+        people, keys = PeopleRoutes(self._store.people), Keys(self._store.secrets, self._vault, self._owner)
+        return [*people.routes(), *keys.routes(), *PermissionRoutes(self._permissions).routes()]

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.documents import Document, Limit, answer, body, query
+from daycare.api.documents import Limit, RequestDocument, answer, body, query
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import KEY_MAX_CHARS, SECRET_MAX_CHARS
 from daycare.base.messages import Origin
@@ -18,19 +18,18 @@ from daycare.features.people.subusers import check_owner
 from daycare.observe.redact import hide
 from daycare.store.records import User
 from daycare.store.rotation import rotate_key
-from daycare.store.sqlite.people import People as PeopleStore
-from daycare.store.sqlite.people import Secrets
+from daycare.store.sqlite.people import PeopleStore, Secrets
 from daycare.store.vault import Vault, check_key_name
 
 
-class UsersQuery(Document, frozen=True, kw_only=True):
+class UsersQuery(RequestDocument, frozen=True, kw_only=True):
     """A page of users, in the order of their ids."""
 
     after: str = ""
     limit: Limit = 100
 
 
-class NewUser(Document, frozen=True, kw_only=True):
+class NewUser(RequestDocument, frozen=True, kw_only=True):
     """A person to add. `zone` is an IANA time zone; `under` makes them a sub-user of that person."""
 
     id: str
@@ -40,26 +39,26 @@ class NewUser(Document, frozen=True, kw_only=True):
     under: str | None = None
 
 
-class Change(Document, frozen=True, kw_only=True):
+class PersonChange(RequestDocument, frozen=True, kw_only=True):
     """What is to be another for a person; what is left out stays."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_MAX_CHARS)] | None = None
     zone: str | None = None
 
 
-class Link(Document, frozen=True, kw_only=True):
+class Link(RequestDocument, frozen=True, kw_only=True):
     """A connector key, `telegram:42`."""
 
     key: Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS, pattern=r"^[a-z0-9][a-z0-9_-]*:\S+$")]
 
 
-class NewSecret(Document, frozen=True, kw_only=True):
+class NewSecret(RequestDocument, frozen=True, kw_only=True):
     """A secret to store."""
 
     value: Annotated[str, msgspec.Meta(min_length=1, max_length=SECRET_MAX_CHARS)]
 
 
-class People:
+class PeopleRoutes:
     """`/v1/users` and `/v1/links`."""
 
     def __init__(self, people: PeopleStore) -> None:
@@ -100,7 +99,7 @@ class People:
 
     async def change(self, request: Request) -> Response:
         """Give a person another name or time zone."""
-        wish = await body(request, Change)
+        wish = await body(request, PersonChange)
         id_ = request.path_params["id"]
         known = await self._people.get(id_)
         if known is None:

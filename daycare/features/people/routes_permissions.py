@@ -4,11 +4,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.actors.permits import Permits
-from daycare.api.documents import Document, answer, query
+from daycare.actors.permission_checks import PermissionChecks
+from daycare.api.documents import RequestDocument, answer, query
 
 
-class CanQuery(Document, frozen=True, kw_only=True):
+class CanQuery(RequestDocument, frozen=True, kw_only=True):
     """Who does what to whom; without an object to itself."""
 
     subject: str
@@ -16,11 +16,11 @@ class CanQuery(Document, frozen=True, kw_only=True):
     object: str = ""
 
 
-class Permissions:
+class PermissionRoutes:
     """`/v1/can`."""
 
-    def __init__(self, permits: Permits) -> None:
-        self._permits = permits
+    def __init__(self, permissions: PermissionChecks) -> None:
+        self._permissions = permissions
 
     def routes(self) -> list[Route]:
         """Return the routes of this file."""
@@ -29,4 +29,4 @@ class Permissions:
     async def can(self, request: Request) -> Response:
         """Decide as an agent's attempt would be decided, with each step, and record nothing."""
         wish = query(request, CanQuery)
-        return answer(await self._permits.may(wish.subject, wish.action, wish.object or wish.subject))
+        return answer(await self._permissions.may(wish.subject, wish.action, wish.object or wish.subject))

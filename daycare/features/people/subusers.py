@@ -1,10 +1,10 @@
 """Who can have people below them: those who act with the rights of somebody else."""
 
 from daycare.base.errors import InvalidError, NotFoundError
-from daycare.store.sqlite.people import People
+from daycare.store.sqlite.people import PeopleStore
 
 
-async def check_owner(people: People, user_id: str) -> None:
+async def check_owner(people: PeopleStore, user_id: str) -> None:
     """Raise unless somebody can have sub-users: a person who is none themselves."""
     owner = await people.get(user_id)
     if owner is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from daycare.api.documents import Document, Limit, Number, answer, body, query
+from daycare.api.documents import Limit, Number, RequestDocument, answer, body, query
 from daycare.base import crontab
 from daycare.base.errors import NotFoundError
 from daycare.base.limits import KEY_MAX_CHARS, SIGNAL_AFTER_MAX_S
@@ -118,7 +118,7 @@ class SignalTools:
 _Key = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
 
 
-class SignalsQuery(Document, frozen=True, kw_only=True):
+class SignalsQuery(RequestDocument, frozen=True, kw_only=True):
     """Whose signals, newest first, beginning below number `before`; everybody's without. `waiting`: not fired yet."""
 
     user: str | None = None
@@ -127,7 +127,7 @@ class SignalsQuery(Document, frozen=True, kw_only=True):
     limit: Limit = 100
 
 
-class SignalBody(Document, frozen=True, kw_only=True):
+class SignalBody(RequestDocument, frozen=True, kw_only=True):
     """A signal to send, in `after_s` seconds; `user` is whose (default: the operator).
 
     It replaces one of the same type and `repeat` that waits. A repeat with its `key` sends it once.
@@ -141,19 +141,19 @@ class SignalBody(Document, frozen=True, kw_only=True):
     key: _Key = ""
 
 
-class SignalQuery(Document, frozen=True, kw_only=True):
+class SignalQuery(RequestDocument, frozen=True, kw_only=True):
     """One signal."""
 
     no: Number
 
 
-class SubscriptionsQuery(Document, frozen=True, kw_only=True):
+class SubscriptionsQuery(RequestDocument, frozen=True, kw_only=True):
     """Whose subscriptions; everybody's without."""
 
     user: str | None = None
 
 
-class SubscriptionBody(Document, frozen=True, kw_only=True):
+class SubscriptionBody(RequestDocument, frozen=True, kw_only=True):
     """That the agent at `path` is to get what `pattern` names; `silent`: as notes, without a turn."""
 
     path: str
@@ -161,7 +161,7 @@ class SubscriptionBody(Document, frozen=True, kw_only=True):
     silent: bool = False
 
 
-class SubscriptionQuery(Document, frozen=True, kw_only=True):
+class SubscriptionQuery(RequestDocument, frozen=True, kw_only=True):
     """One subscription."""
 
     path: str

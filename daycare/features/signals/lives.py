@@ -14,7 +14,7 @@ from daycare.base.path import Kind
 from daycare.features.signals.records import NewSignal, Signal, SignalDelivery, SignalNews
 from daycare.store.records import Agent, InboxRow
 from daycare.store.sqlite import agents, journal, mailbox
-from daycare.store.sqlite.facts import Follower, Heed, TurnBegan, TurnEnded, UserLeaving
+from daycare.store.sqlite.facts import Follower, Heed, TurnBegan, TurnCommitted, UserLeaving
 from daycare.store.sqlite.sql import Select, insert_into
 from daycare.store.sqlite.writer import Tx
 
@@ -114,14 +114,14 @@ class Listeners(Follower):
 
     def heeds(self) -> Mapping[type, Heed]:
         """Follow turns and users."""
-        return {TurnBegan: self._begun, TurnEnded: self._ended, UserLeaving: self._leaving}
+        return {TurnBegan: self._begun, TurnCommitted: self._ended, UserLeaving: self._leaving}
 
     def _begun(self, tx: Tx, it: TurnBegan) -> None:
         patterns = self.patterns.get(it.agent.user)
         if patterns is not None:
             _begun(tx, it, patterns)
 
-    def _ended(self, tx: Tx, it: TurnEnded) -> None:
+    def _ended(self, tx: Tx, it: TurnCommitted) -> None:
         if self.patterns:
             _ended(tx, it.turn, self.patterns)
 

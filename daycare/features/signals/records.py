@@ -68,7 +68,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.sender_id
 
 
-class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+class SignalSubscription(msgspec.Struct, frozen=True, kw_only=True):
     """That an agent wants signals of its user. `silent`: as notes in its conversation, without a turn."""
 
     no: int
@@ -85,7 +85,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 class PlannedDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """That a subscription is to get a signal: its message, or why it gets none."""
 
-    subscription: Subscription
+    subscription: SignalSubscription
     envelope: Envelope | None = None
     code: str = ""
     reason: str = ""

@@ -17,7 +17,14 @@ from daycare.base.limits import SIGNAL_IDLE_S, SUBSCRIPTIONS_MAX_PER_AGENT, SUBS
 from daycare.base.messages import Envelope, Origin
 from daycare.features.signals import lives
 from daycare.features.signals.lives import SIGNALS, must_get
-from daycare.features.signals.records import Heartbeat, NewSignal, PlannedDelivery, Signal, SignalDelivery, Subscription
+from daycare.features.signals.records import (
+    Heartbeat,
+    NewSignal,
+    PlannedDelivery,
+    Signal,
+    SignalDelivery,
+    SignalSubscription,
+)
 from daycare.store.records import Agent, Receipt
 from daycare.store.sqlite import agents, inbox
 from daycare.store.sqlite.database import count
@@ -100,7 +107,7 @@ class SignalRows(Rows):
             (user, waiting, before, limit),
         )
 
-    async def subscribe(self, agent: Agent, pattern: str, *, silent: bool, origin: Origin) -> Subscription:
+    async def subscribe(self, agent: Agent, pattern: str, *, silent: bool, origin: Origin) -> SignalSubscription:
         """Let an agent have signals; a repeat may change `silent`.
 
         Raises `BusyError` SUBSCRIPTIONS_MAX at so many of the agent or of its user.
@@ -119,7 +126,7 @@ class SignalRows(Rows):
 
         return await self._write(run)
 
-    async def subscriptions(self, *, user: str | None = None, agent_id: str | None = None) -> list[Subscription]:
+    async def subscriptions(self, *, user: str | None = None, agent_id: str | None = None) -> list[SignalSubscription]:
         """Return subscriptions, oldest first, also of agents that are dead: one that is restored has its own again."""
         rows = self._reader.execute(
             f"{_SUBSCRIPTIONS} WHERE (?1 IS NULL OR s.user = ?1) AND (?2 IS NULL OR s.agent_id = ?2)"
@@ -201,7 +208,7 @@ def _gone(no: int) -> Signal:
     )  # fmt: skip
 
 
-def _subscribe(tx: Tx, agent: Agent, pattern: str, *, silent: bool, origin: Origin) -> Subscription:
+def _subscribe(tx: Tx, agent: Agent, pattern: str, *, silent: bool, origin: Origin) -> SignalSubscription:
     agents.must_get(tx, agent.id)
     known = tx.one("SELECT no FROM signal_subscriptions WHERE agent_id = ? AND pattern = ?", (agent.id, pattern))
     if known is None:
@@ -231,9 +238,9 @@ def _subscribe(tx: Tx, agent: Agent, pattern: str, *, silent: bool, origin: Orig
     return _subscription(row)
 
 
-def _subscription(row: Sequence[Any]) -> Subscription:
+def _subscription(row: Sequence[Any]) -> SignalSubscription:
     no, agent_id, path, user, origin, pattern, silent, created_at, dead = row
-    return Subscription(
+    return SignalSubscription(
         no=no,
         agent_id=agent_id,
         path=path,

@@ -16,7 +16,7 @@ from daycare.base.limits import KEY_MAX_CHARS, SIGNAL_AFTER_MAX_S, SIGNAL_DATA_M
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import FOREGROUND, Kind
 from daycare.base.permission import MESSAGE
-from daycare.features.signals.records import NewSignal, PlannedDelivery, Signal, SignalNews, Subscription
+from daycare.features.signals.records import NewSignal, PlannedDelivery, Signal, SignalNews, SignalSubscription
 from daycare.features.signals.rows import SignalRows
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
@@ -103,7 +103,7 @@ class SignalControls:
 
     async def subscribe(
         self, path: str, pattern: str, *, silent: bool = False, origin: Origin = Origin.PERSON
-    ) -> Subscription:
+    ) -> SignalSubscription:
         """Let an agent have its user's signals that a pattern names; `silent`: as notes, without a turn.
 
         Raises `InvalidError`, `NotFoundError`, `ForbiddenError` for kinds that end by themselves, `BusyError`.
@@ -213,9 +213,9 @@ class Firing:
                 )
             )
 
-    async def _wanted(self, it: Signal) -> list[Subscription]:
+    async def _wanted(self, it: Signal) -> list[SignalSubscription]:
         """Return who of the signal's user wants it: each agent once, and never the one that it comes from."""
-        found: dict[str, Subscription] = {}
+        found: dict[str, SignalSubscription] = {}
         for each in await self._rows.subscriptions(user=it.user):
             if not signal.fits(each.pattern, it.type) or it.sender_id == each.agent_id or it.sender == each.path:
                 continue
@@ -224,7 +224,7 @@ class Firing:
                 found[each.agent_id] = each
         return list(found.values())
 
-    async def _plan(self, it: Signal, to: Subscription) -> PlannedDelivery:
+    async def _plan(self, it: Signal, to: SignalSubscription) -> PlannedDelivery:
         if to.dead:
             return PlannedDelivery(subscription=to, code="AGENT_DEAD", reason="it is dead")
         try:

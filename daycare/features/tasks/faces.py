@@ -9,9 +9,9 @@ import trio
 
 from daycare.actors.lifecycle import Activation
 from daycare.agent.blocks import one_line
-from daycare.agent.commands import Answer, Command, Commands, check_manager
+from daycare.agent.commands import Command, CommandAnswer, Commands, check_manager
 from daycare.agent.kinds import sender_connector
-from daycare.api.documents import Document, Limit, Number, PathQuery, answer, body, query
+from daycare.api.documents import Limit, Number, PathQuery, RequestDocument, answer, body, query
 from daycare.api.wanted import while_wanted
 from daycare.base import crontab
 from daycare.base.cron import Name, Value
@@ -149,14 +149,14 @@ class TaskCommands:
         """Register it."""
         commands.add("task", Command("what works in the background [TEXT | cancel NAME]", self._run))
 
-    async def _run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def _run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         verb, _, name = rest.partition(" ")
         if not rest or rest == "list":
             return await self._list(agent.user)
         await check_manager(self._controls.store.people, row, agent, "whose tasks these are can do that")
         if verb == "cancel" and name.strip() and " " not in name.strip():
             task = await self._controls.cancel(str(Path.task(agent.user, name.strip())))
-            return Answer(f"Task {task.id} is being stopped.")
+            return CommandAnswer(f"Task {task.id} is being stopped.")
         task = await self._controls.start(
             agent.user,
             TaskSpec(prompt=rest),
@@ -166,20 +166,20 @@ class TaskCommands:
             target=row.envelope.reply_target,
         )
         stop = Choice(f"Cancel {task.id}", f"/task cancel {task.id}")
-        return Answer(f"Task {task.id} has begun; its answer comes here by itself.", choices=(stop,))
+        return CommandAnswer(f"Task {task.id} has begun; its answer comes here by itself.", choices=(stop,))
 
-    async def _list(self, user: str) -> Answer:
+    async def _list(self, user: str) -> CommandAnswer:
         tasks = await self._controls.rows.find(user=user, limit=_SHOWN)
         if not tasks:
-            return Answer(f"There are no tasks. {_HELP}")
+            return CommandAnswer(f"There are no tasks. {_HELP}")
         zone = await self._controls.zone(user)
-        return Answer("\n".join((*(line_of(task, zone) for task in tasks), "", _HELP)))
+        return CommandAnswer("\n".join((*(line_of(task, zone) for task in tasks), "", _HELP)))
 
 
 _Wait = Annotated[float, msgspec.Meta(ge=0, le=API_WAIT_MAX_S)]
 
 
-class TasksQuery(Document, frozen=True, kw_only=True):
+class TasksQuery(RequestDocument, frozen=True, kw_only=True):
     """Whose tasks, newest first, beginning below number `before`; everybody's without. `open`: which have not ended."""
 
     user: str | None = None
@@ -188,7 +188,7 @@ class TasksQuery(Document, frozen=True, kw_only=True):
     limit: Limit = 100
 
 
-class TaskBody(Document, frozen=True, kw_only=True):
+class TaskBody(RequestDocument, frozen=True, kw_only=True):
     """A task to start; `user` is whose (default: the operator), `deliver` where its answer goes. A repeat with its key
 
     starts it once.

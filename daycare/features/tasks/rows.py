@@ -20,7 +20,7 @@ from daycare.base.limits import TASK_PROGRESS_KEPT, TASKS_MAX
 from daycare.base.messages import Envelope, Origin, Origins, dismissal
 from daycare.base.path import Path
 from daycare.features.tasks.records import NewTask, Task, TaskNews, TaskProgress, TaskTold
-from daycare.store.records import Delivery
+from daycare.store.records import ForwardedReply
 from daycare.store.sqlite import agents, inbox, outbox, timers
 from daycare.store.sqlite.facts import (
     Follower,
@@ -142,7 +142,7 @@ class TaskRows(Rows):
         """Return tasks that have ended and are not settled, oldest first."""
         return _TASKS.find(self._reader, "t.settled = 0 AND t.ended_at IS NOT NULL ORDER BY t.no LIMIT ?", (limit,))
 
-    async def settle(self, no: int, dismissal: Envelope, told: Delivery | None, note: Envelope | None) -> bool:
+    async def settle(self, no: int, dismissal: Envelope, told: ForwardedReply | None, note: Envelope | None) -> bool:
         """Let whoever asked know how a task ended, and its agent go, together; once: False if that was done before."""
         return await self._write(lambda tx: _settle(tx, no, dismissal, told, note))
 
@@ -249,7 +249,7 @@ def _progress(tx: Tx, agent_id: str, text: str, key: str, origins: Origins) -> T
     return _must_get(tx, it.no)
 
 
-def _settle(tx: Tx, no: int, dismissal: Envelope, told: Delivery | None, about: Envelope | None) -> bool:
+def _settle(tx: Tx, no: int, dismissal: Envelope, told: ForwardedReply | None, about: Envelope | None) -> bool:
     tx.run("UPDATE tasks SET settled = 1 WHERE no = ? AND settled = 0 AND ended_at IS NOT NULL", (no,))
     if not tx.db.changes():
         return False

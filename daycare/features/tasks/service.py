@@ -12,7 +12,7 @@ from daycare.actors.router import Router
 from daycare.agent.bounds import bounds_of
 from daycare.agent.deliveries import Deliveries, told_note
 from daycare.base import crontab
-from daycare.base.causes import Question, TaskWork
+from daycare.base.causes import AgentQuestion, TaskWork
 from daycare.base.clock import Clock
 from daycare.base.cron import NOBODY
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
@@ -31,7 +31,7 @@ from daycare.observe.keeper import SetAside
 from daycare.plugin import ToolContext
 from daycare.rules.taint import spoken_in
 from daycare.settings import Live
-from daycare.store.records import Agent, AgentConfig, Commit, Delivery, NewAgent, Policy, Reply
+from daycare.store.records import Agent, AgentConfig, Commit, ForwardedReply, NewAgent, Policy, Reply
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import Worker
 from daycare.tools.catalogue import TASKS_ONLY
@@ -98,7 +98,7 @@ class TaskControls:
         await self._check_asker(context, asker, name, wait)
         chains = context.chains
         # One that nobody waits for goes on when a new conversation begins, and its answer is wanted there.
-        question = Question(wait or f"{key}:task", asker.id, asker.session if wait else None)
+        question = AgentQuestion(wait or f"{key}:task", asker.id, asker.session if wait else None)
         work = TaskWork(question=question, waits=bool(wait))
         message = Envelope(
             to="",
@@ -288,7 +288,7 @@ class TaskEnds:
             way = await self._deliveries.way(task.user, task.deliver, task.connector, task.target)
             if way is not None:
                 to, connector, target = way
-                told = Delivery(agent=to, reply=Reply(connector=connector, target=target, text=text))
+                told = ForwardedReply(agent=to, reply=Reply(connector=connector, target=target, text=text))
                 note = Envelope(
                     to=to.path,
                     agent_id=to.id,

@@ -7,8 +7,8 @@ from typing import Any, Final
 import trio
 
 from daycare.base.behaviour import BehaviourContext, BehaviourMessage
-from daycare.base.blame import reason_of
 from daycare.base.clock import Clock
+from daycare.base.error_boundary import reason_of
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import GC_FREE_MIN_BYTES, GC_FREE_SHARE, GC_PAUSE_S, GC_SHRINK_BYTES, GC_TURN_S
 from daycare.features.upkeep.horizon import Horizon

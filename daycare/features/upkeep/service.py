@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
-from daycare.agent.behaviours import Part
+from daycare.agent.behaviours import BehaviourPart
 from daycare.base.clock import Clock
 from daycare.base.durations import about
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
@@ -69,7 +69,7 @@ class Upkeep(Feature):
         """Return what keeps up until cancelled, by name."""
         return {"idle helpers": Worker(self._dismiss_idle).run, "cleanup": self._wake_gc}
 
-    def behaviours(self) -> Mapping[str, Part]:
+    def behaviours(self) -> Mapping[str, BehaviourPart]:
         """Return the agent that deletes."""
         return {GC: self._gc}
 

@@ -25,9 +25,9 @@ from daycare import __version__
 from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare.base.secrecy import hide_key
 from daycare.observe.redact import without_secrets
-from daycare.ops.doctor.finding import Finding
+from daycare.ops.doctor.context import DoctorContext
+from daycare.ops.doctor.finding import DoctorFinding
 from daycare.ops.doctor.pseudonyms import Plainly, Pseudonyms
-from daycare.ops.doctor.scene import Scene
 from daycare.ops.doctor.service import units_of
 from daycare.ops.doctor.versions import libraries
 from daycare.ops.probing import StoredSecrets
@@ -63,7 +63,7 @@ Read it before you send it. {names}
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BundleMember:
     """A file of the bundle, and what it is for."""
 
     name: str
@@ -79,12 +79,14 @@ def refuse_target(target: Path) -> None:
         raise UnavailableError("BUNDLE_UNWRITABLE", f"writing {target}: its folder does not exist", hint="mkdir -p")
 
 
-def write_bundle(target: Path, scene: Scene, findings: Sequence[Finding], *, keep_names: bool = False) -> list[Member]:
+def write_bundle(
+    target: Path, context: DoctorContext, findings: Sequence[DoctorFinding], *, keep_names: bool = False
+) -> list[BundleMember]:
     """Write the bundle, mode 0600, and return what is in it. `keep_names` leaves names and paths as they are."""
-    _hide_all(scene)
-    names = Plainly() if keep_names else Pseudonyms.of(scene)
+    _hide_all(context)
+    names = Plainly() if keep_names else Pseudonyms.of(context)
     said = "Names are left as they are." if keep_names else "Names left out: `daycare doctor --bundle FILE --names`."
-    parts = [("README.txt", "what this is", _README.format(names=said)), *_parts(scene, findings, names)]
+    parts = [("README.txt", "what this is", _README.format(names=said)), *_parts(context, findings, names)]
     members, packed = [], io.BytesIO()
     now = int(time.time())
     with (
@@ -96,7 +98,7 @@ def write_bundle(target: Path, scene: Scene, findings: Sequence[Finding], *, kee
             entry = tarfile.TarInfo(f"daycare-report/{name}")
             entry.size, entry.mode, entry.mtime = len(data), _MODE, now
             archive.addfile(entry, io.BytesIO(data))
-            members.append(Member(name, len(data), about))
+            members.append(BundleMember(name, len(data), about))
     try:
         fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE)
         with os.fdopen(fd, "wb") as file:
@@ -107,19 +109,21 @@ def write_bundle(target: Path, scene: Scene, findings: Sequence[Finding], *, kee
     return members
 
 
-def _hide_all(scene: Scene) -> None:
+def _hide_all(context: DoctorContext) -> None:
     """Let redaction know every secret of the home, whether this program has used it or not."""
-    secrets = StoredSecrets(scene.home.path, scene.config)
+    secrets = StoredSecrets(context.home.path, context.config)
     with suppress(DaycareError):
-        for name in tokens_in(scene.location):
+        for name in tokens_in(context.location):
             with suppress(DaycareError):  # one that another key has sealed: nobody can read it here
                 secrets.value(name)
     with suppress(OSError):
-        for line in scene.home.key_file.read_text(errors="replace").splitlines():
+        for line in context.home.key_file.read_text(errors="replace").splitlines():
             hide_key(line.strip())
 
 
-def _parts(scene: Scene, findings: Sequence[Finding], names: Pseudonyms) -> Iterator[tuple[str, str, str]]:
+def _parts(
+    context: DoctorContext, findings: Sequence[DoctorFinding], names: Pseudonyms
+) -> Iterator[tuple[str, str, str]]:
     """Yield (file, what it is, its text)."""
 
     def shown(document: Any) -> str:
@@ -128,27 +132,27 @@ def _parts(scene: Scene, findings: Sequence[Finding], names: Pseudonyms) -> Iter
     yield "findings.json", "what doctor found", shown([each.document() for each in findings])
     yield "versions.json", "versions of daycare and its libraries", shown(_versions())
     yield "system.json", "the machine: system, processors, memory", shown(_system())
-    yield "config.json", "settings without free text", shown(_config(scene))
-    if scene.status is not None:
-        yield "status.json", "what the daemon says of itself", shown(scene.status)
-        yield "health.json", "how it finds its parts", shown(scene.health)
+    yield "config.json", "settings without free text", shown(_config(context))
+    if context.status is not None:
+        yield "status.json", "what the daemon says of itself", shown(context.status)
+        yield "health.json", "how it finds its parts", shown(context.health)
         with suppress(DaycareError):
-            told = [_plugin(each) for each in scene.ask("GET", "/v1/plugins")["plugins"]]
+            told = [_plugin(each) for each in context.ask("GET", "/v1/plugins")["plugins"]]
             yield "plugins.json", "plugins and how they are", shown(told)
-    if scene.location != MEMORY and Path(scene.location).exists():
+    if context.location != MEMORY and Path(context.location).exists():
         try:
-            schema, counts = inspection.tables_in(scene.location, COUNT_S)
+            schema, counts = inspection.tables_in(context.location, COUNT_S)
         except DaycareError as error:
             yield "tables.json", "rows in each table", shown({"problem": error.message})
         else:
-            shape = None if scene.inside is None else _shape(scene.inside)
+            shape = None if context.inside is None else _shape(context.inside)
             yield "tables.json", "rows in each table", shown({"rows": counts, "file": shape})
             yield "schema.sql", "the database's schema", schema + "\n"
-    for file, system, text in units_of(scene.home.path):
+    for file, system, text in units_of(context.home.path):
         yield f"unit-{'system' if system else 'user'}-{len(file.stem)}.service", "the systemd unit", names.text(text)
     with suppress(OSError):
-        yield "starts.json", "how the last runs ended", names.text(scene.home.starts_file.read_text(errors="replace"))
-    lines = list(_log(scene.home.log_file, names))
+        yield "starts.json", "how the last runs ended", names.text(context.home.starts_file.read_text(errors="replace"))
+    lines = list(_log(context.home.log_file, names))
     yield "log.jsonl", f"the last {len(lines)} lines of the log", "".join(f"{line}\n" for line in lines)
 
 
@@ -194,10 +198,10 @@ def _plugin(told: dict[str, Any]) -> dict[str, Any]:
     return {name: told.get(name) for name in kept}
 
 
-def _config(scene: Scene) -> dict[str, Any]:
+def _config(context: DoctorContext) -> dict[str, Any]:
     """Return the settings in force: numbers, switches and choices as they are, of other texts how long they are."""
-    found: dict[str, Any] = msgspec.to_builtins(scene.config)
-    return {name: _settings(value, (name,)) for name, value in found.items()} | {"readable": scene.readable}
+    found: dict[str, Any] = msgspec.to_builtins(context.config)
+    return {name: _settings(value, (name,)) for name, value in found.items()} | {"readable": context.readable}
 
 
 def _settings(value: Any, at: tuple[str, ...]) -> Any:

@@ -10,15 +10,15 @@ from typing import Any, Final
 import trio
 
 from daycare.api.client import Json
-from daycare.base.blame import blamed
 from daycare.base.connector import DIRECT
 from daycare.base.durations import duration
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.config import plugin_settings
 from daycare.observe.redact import without_secrets
 from daycare.ops import bare
-from daycare.ops.doctor.finding import Finding, Level
-from daycare.ops.doctor.scene import Scene
+from daycare.ops.doctor.context import DoctorContext
+from daycare.ops.doctor.finding import DoctorFinding, Level
 from daycare.ops.probing import StoredSecrets, connectors_in_use, plugins_of, probe_connector
 
 PROBE_S: Final = 15.0
@@ -42,47 +42,47 @@ _SPACES: Final = (  # where the kernel says that nobody but root may make namesp
 )
 
 
-def connectors(scene: Scene) -> Iterator[Finding]:
+def connectors(context: DoctorContext) -> Iterator[DoctorFinding]:
     """How each connection is by the daemon's word; without one, whether its credentials are taken."""
-    if scene.status is not None:
-        states = {name: state for name, state in scene.status["connectors"].items() if name != DIRECT}
-        health = _plugin_health(scene)
+    if context.status is not None:
+        states = {name: state for name, state in context.status["connectors"].items() if name != DIRECT}
+        health = _plugin_health(context)
         for name, state in sorted(states.items()):
-            yield _state(scene, name, state, health.get(name, ""))
+            yield _state(context, name, state, health.get(name, ""))
         if not states:
-            yield Finding("ok", "connectors", "none but the terminal")
-    elif scene.readable and scene.offline:
-        yield Finding("ok", "connectors", "nobody was asked, as you wished")
-    elif scene.readable:
-        yield from bare.run(_probed, scene)
-    if scene.readable:
-        yield from _needs(scene)
+            yield DoctorFinding("ok", "connectors", "none but the terminal")
+    elif context.readable and context.offline:
+        yield DoctorFinding("ok", "connectors", "nobody was asked, as you wished")
+    elif context.readable:
+        yield from bare.run(_probed, context)
+    if context.readable:
+        yield from _needs(context)
 
 
-def _state(scene: Scene, name: str, state: Json, health: str) -> Finding:
+def _state(context: DoctorContext, name: str, state: Json, health: str) -> DoctorFinding:
     kind = state.get("state", "up")
     since_ms = int(state.get("since") or 0)
-    age_s = (scene.now_ms - since_ms) / 1000 if since_ms else 0.0
+    age_s = (context.now_ms - since_ms) / 1000 if since_ms else 0.0
     level = _LEVELS.get(kind, "warn")
     if kind == "starting" and age_s > STARTING_S:
         level = "warn"
     parts = [f"{kind}{f' for {duration(age_s)}' if since_ms and kind != 'off' else ''}"]
     parts += [text for text in (state.get("identity"), state.get("reason")) if text]
-    heard = dict(scene.inside.heard) if scene.inside is not None else {}
+    heard = dict(context.inside.heard) if context.inside is not None else {}
     if kind == "up" and name in heard:
-        parts.append(f"the last message came {duration((scene.now_ms - heard[name]) / 1000)} ago")
+        parts.append(f"the last message came {duration((context.now_ms - heard[name]) / 1000)} ago")
     if health and f"{name}: {kind}" not in health:
         parts.append(health)
-    return Finding(
+    return DoctorFinding(
         level, name, ", ".join(dict.fromkeys(parts)), state.get("hint") or "daycare status, then daycare logs"
     )
 
 
-def _plugin_health(scene: Scene) -> dict[str, str]:
+def _plugin_health(context: DoctorContext) -> dict[str, str]:
     """Return what plugins say of themselves, by the names of their connectors."""
     told: dict[str, str] = {}
     try:
-        plugins = scene.ask("GET", "/v1/plugins")["plugins"]
+        plugins = context.ask("GET", "/v1/plugins")["plugins"]
     except DaycareError:
         return told
     for each in plugins:
@@ -91,89 +91,89 @@ def _plugin_health(scene: Scene) -> dict[str, str]:
     return told
 
 
-async def _probed(scene: Scene) -> list[Finding]:
-    found: dict[str, Finding] = {}
-    names = connectors_in_use(scene.config, scene.home.path)
+async def _probed(context: DoctorContext) -> list[DoctorFinding]:
+    found: dict[str, DoctorFinding] = {}
+    names = connectors_in_use(context.config, context.home.path)
 
     async def one(name: str) -> None:
         try:
-            verified = await probe_connector(scene.config, scene.home.path, name, deadline_s=PROBE_S)
+            verified = await probe_connector(context.config, context.home.path, name, deadline_s=PROBE_S)
         except DaycareError as error:
             level: Level = "warn" if isinstance(error, UnavailableError) else "fail"
             hint = without_secrets(error.hint) or f"daycare keys add {name.replace('-', '.', 1)}"
-            found[name] = Finding(level, name, without_secrets(error.message), hint)
+            found[name] = DoctorFinding(level, name, without_secrets(error.message), hint)
         else:
             who = f" as {verified.identity}" if verified.identity else ""
             told = f"its credentials are taken{who}; whether messages come in shows once a daemon runs"
-            found[name] = Finding("ok", name, told)
+            found[name] = DoctorFinding("ok", name, told)
 
     async with trio.open_nursery() as nursery:
         for name in names:
             nursery.start_soon(one, name)
     if not names:
-        return [Finding("ok", "connectors", "none but the terminal has credentials")]
+        return [DoctorFinding("ok", "connectors", "none but the terminal has credentials")]
     return [found[name] for name in names]
 
 
 # -- what they need ----------------------------------------------------------------------------------------------------
 
 
-def _needs(scene: Scene) -> Iterator[Finding]:
+def _needs(context: DoctorContext) -> Iterator[DoctorFinding]:
     """What is missing on this machine for the connectors in use."""
     media = False
-    for name, step, used in _steps(scene):
+    for name, step, used in _steps(context):
         if not used:
             continue
-        with blamed("SETUP_FAILED", f"asking the plugin {name} what is missing"):
+        with error_boundary("SETUP_FAILED", f"asking the plugin {name} what is missing"):
             why = step.missing()
         if why:
             what, _, hint = why.partition(": ")
-            yield Finding("fail", used[0], what, hint or f"doc/operate/connectors/{name.replace('_', '-')}.md")
+            yield DoctorFinding("fail", used[0], what, hint or f"doc/operate/connectors/{name.replace('_', '-')}.md")
         media = media or step.check is None  # paired by a code, so a bridge: pictures and voices pass through it
-    if media or _bridges(scene):
+    if media or _bridges(context):
         for what, there, package in (
             ("ffmpeg", shutil.which("ffmpeg") is not None, "ffmpeg"),
             ("libmagic", ctypes.util.find_library("magic") is not None, "libmagic1"),
         ):
             if not there:
                 told = f"{what} is not installed: bridges may be unable to send pictures and voices"
-                yield Finding("warn", "bridges", told, f"sudo apt-get install {package}")
+                yield DoctorFinding("warn", "bridges", told, f"sudo apt-get install {package}")
 
 
-def _steps(scene: Scene) -> Iterator[tuple[str, Any, list[str]]]:
+def _steps(context: DoctorContext) -> Iterator[tuple[str, Any, list[str]]]:
     """Yield each plugin that can be set up, how, and its connectors in use."""
-    secrets = StoredSecrets(scene.home.path, scene.config)
-    for plugin in plugins_of(scene.config):
+    secrets = StoredSecrets(context.home.path, context.config)
+    for plugin in plugins_of(context.config):
         if plugin.wizard is not None:
             kind = plugin.config
-            own = None if kind is None else plugin_settings(scene.home.path, scene.config, plugin.name, kind)
-            with blamed("SETUP_FAILED", f"asking the plugin {plugin.name} for its connectors"):
+            own = None if kind is None else plugin_settings(context.home.path, context.config, plugin.name, kind)
+            with error_boundary("SETUP_FAILED", f"asking the plugin {plugin.name} for its connectors"):
                 yield plugin.name, plugin.wizard, list(plugin.wizard.connectors(own, secrets.value))
 
 
-def _bridges(scene: Scene) -> list[str]:
+def _bridges(context: DoctorContext) -> list[str]:
     """Return the names of the bridges that are configured."""
-    section = scene.config.plugins.settings.get("bridge") or {}
+    section = context.config.plugins.settings.get("bridge") or {}
     to = section.get("to")
     found = sorted(to) if isinstance(to, dict) else []
-    if (scene.config.plugins.settings.get("whatsapp") or {}).get("enabled") is True:
+    if (context.config.plugins.settings.get("whatsapp") or {}).get("enabled") is True:
         found.append("whatsapp")
     return found
 
 
-def sandbox(scene: Scene) -> Iterator[Finding]:
+def sandbox(context: DoctorContext) -> Iterator[DoctorFinding]:
     """What is fenced in: bridges, where bubblewrap works. Plugins and tools are the daemon itself."""
-    bridges = _bridges(scene)
+    bridges = _bridges(context)
     why, hint = _no_sandbox()
     rest = "plugins and tools run in the daemon, with its rights"
     if not bridges:
         can = why or "bubblewrap works"
-        yield Finding("ok", "sandbox", f"no bridges to fence in ({can}); {rest}")
+        yield DoctorFinding("ok", "sandbox", f"no bridges to fence in ({can}); {rest}")
     elif why:
         told = f"{', '.join(bridges)} not fenced in: {why}"
-        yield Finding("warn", "sandbox", told, hint)
+        yield DoctorFinding("warn", "sandbox", told, hint)
     else:
-        yield Finding("ok", "sandbox", f"{', '.join(bridges)} fenced in by bubblewrap; {rest}")
+        yield DoctorFinding("ok", "sandbox", f"{', '.join(bridges)} fenced in by bubblewrap; {rest}")
 
 
 def _no_sandbox() -> tuple[str, str]:

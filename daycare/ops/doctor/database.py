@@ -11,11 +11,11 @@ from daycare.base.english import plural
 from daycare.base.limits import BACKUP_LATE
 from daycare.base.sizes import size
 from daycare.base.times import when
+from daycare.features.backups.backup_store import scheduled_in
 from daycare.features.backups.engine import folder_of
 from daycare.features.backups.restoring import refuse_half
-from daycare.features.backups.shelf import scheduled_in
-from daycare.ops.doctor.finding import Finding, Level, Mend
-from daycare.ops.doctor.scene import Scene
+from daycare.ops.doctor.context import DoctorContext
+from daycare.ops.doctor.finding import DoctorFinding, Level, Mend
 from daycare.ops.vanished import refuse_vanished
 from daycare.store.home import MEMORY
 from daycare.store.sqlite import inspection, mark
@@ -28,28 +28,34 @@ FREE_WARN: Final = 0.5  # of the file
 FREE_WARN_BYTES: Final = 100 * 1024**2
 
 
-def database(scene: Scene) -> Iterator[Finding]:
+def database(context: DoctorContext) -> Iterator[DoctorFinding]:
     """The file: read whole, its schema, the space in it, the log of commits beside it, the index of words."""
-    location = scene.location
+    location = context.location
     if location == MEMORY:
-        yield Finding("warn", "database", "messages are kept in memory and lost at the end", "[store] in the config")
+        yield DoctorFinding(
+            "warn", "database", "messages are kept in memory and lost at the end", "[store] in the config"
+        )
         return
     if not Path(location).exists():
-        refuse_vanished(scene.home, scene.config)
-        yield Finding("warn", "database", f"{location} does not exist yet", "daycare run (the first start makes it)")
+        refuse_vanished(context.home, context.config)
+        yield DoctorFinding(
+            "warn", "database", f"{location} does not exist yet", "daycare run (the first start makes it)"
+        )
         return
     if saved := rescues(location):
         told = f"{saved[-1]} has what was acknowledged when the database was removed or replaced"
-        yield Finding("warn", "rescued", told, "put it in the database's place while daycare is stopped, or remove it")
+        yield DoctorFinding(
+            "warn", "rescued", told, "put it in the database's place while daycare is stopped, or remove it"
+        )
     lost = mark.read(location).lost
     if lost is not None:
         told = f"found {when(lost.found_at)}: {lost}"
-        level: Level = "warn" if lost.is_recent(scene.now_ms) else "ok"
-        yield Finding(level, "commits", told, "daycare restore BACKUP --force, if a backup has more")
+        level: Level = "warn" if lost.is_recent(context.now_ms) else "ok"
+        yield DoctorFinding(level, "commits", told, "daycare restore BACKUP --force, if a backup has more")
     if problem := check(location):
         restore = "daycare restore BACKUP --force"
-        index = "documents_text" in problem and _indexed(scene)
-        yield Finding(
+        index = "documents_text" in problem and _indexed(context)
+        yield DoctorFinding(
             "fail",
             "database",
             f"{location}: {problem}",
@@ -57,68 +63,68 @@ def database(scene: Scene) -> Iterator[Finding]:
             mend=_reindex(location) if index else None,
         )
         return
-    if scene.inside is None:
-        yield Finding("fail", "database", scene.closed, "daycare restore BACKUP --force")
+    if context.inside is None:
+        yield DoctorFinding("fail", "database", context.closed, "daycare restore BACKUP --force")
         return
-    yield Finding("ok", "database", f"{location}, {size(Path(location).stat().st_size)}, intact")
-    yield from _schema(scene, scene.inside)
-    yield from _shape(scene, scene.inside)
+    yield DoctorFinding("ok", "database", f"{location}, {size(Path(location).stat().st_size)}, intact")
+    yield from _schema(context, context.inside)
+    yield from _shape(context, context.inside)
 
 
-def _schema(scene: Scene, inside: inspection.Inspection) -> Iterator[Finding]:
+def _schema(context: DoctorContext, inside: inspection.Inspection) -> Iterator[DoctorFinding]:
     told = f"its schema is number {inside.schema}, this daycare knows up to {inside.known}"
     if inside.schema > inside.known:
-        fitting = inspection.upgraded_from(scene.location)
+        fitting = inspection.upgraded_from(context.location)
         hint = "daycare rollback, or install the newer daycare again" if fitting else "install the newer daycare again"
-        yield Finding("fail", "schema", told, hint)
+        yield DoctorFinding("fail", "schema", told, hint)
     elif inside.schema < inside.known:
-        how = "daycare restart" if scene.running else "daycare run"
-        yield Finding("warn", "schema", f"{told}; the next start brings it up to date", how)
+        how = "daycare restart" if context.running else "daycare run"
+        yield DoctorFinding("warn", "schema", f"{told}; the next start brings it up to date", how)
     else:
-        yield Finding("ok", "schema", f"number {inside.schema}, the newest")
+        yield DoctorFinding("ok", "schema", f"number {inside.schema}, the newest")
 
 
-def _shape(scene: Scene, inside: inspection.Inspection) -> Iterator[Finding]:
-    location = scene.location
+def _shape(context: DoctorContext, inside: inspection.Inspection) -> Iterator[DoctorFinding]:
+    location = context.location
     if inside.log_bytes > LOG_WARN_BYTES:
-        yield Finding(
+        yield DoctorFinding(
             "warn",
             "log of commits",
             f"{size(inside.log_bytes)} wait in the file next to it: something has kept it open for reading",
-            "daycare restart" if scene.running else "daycare doctor --fix",
+            "daycare restart" if context.running else "daycare doctor --fix",
             mend=Mend("bring the log of commits into the database", partial(inspection.tidy, location), alone=True),
         )
     if inside.free_bytes > max(FREE_WARN_BYTES, FREE_WARN * inside.bytes):
         told = f"{size(inside.free_bytes)} of {size(inside.bytes)} are free for new rows"
-        yield Finding("ok", "free pages", f"{told}; daycare gc --vacuum gives them back")
+        yield DoctorFinding("ok", "free pages", f"{told}; daycare gc --vacuum gives them back")
     if inside.astray:
-        yield Finding(
+        yield DoctorFinding(
             "fail",
             "index",
             f"{inside.astray} {plural('document', inside.astray)} are missing in the index of words, or left over",
-            "daycare doctor --fix" if scene.holder is None else "daycare stop; daycare doctor --fix",
+            "daycare doctor --fix" if context.holder is None else "daycare stop; daycare doctor --fix",
             mend=_reindex(location),
         )
 
 
-def _indexed(scene: Scene) -> bool:
+def _indexed(context: DoctorContext) -> bool:
     """Whether the index can be made anew: the rest of the database is as this version knows it."""
-    return scene.inside is not None and scene.inside.schema == scene.inside.known
+    return context.inside is not None and context.inside.schema == context.inside.known
 
 
 def _reindex(location: str) -> Mend:
     return Mend("rebuild the index of the documents' words", partial(inspection.reindex_documents, location), True)
 
 
-def backup(scene: Scene) -> Iterator[Finding]:
+def backup(context: DoctorContext) -> Iterator[DoctorFinding]:
     """Backups, and whether a restore was interrupted."""
-    home, section = scene.home, scene.config.backup
+    home, section = context.home, context.config.backup
     refuse_half(home)
     folder = folder_of(home, section)
     found = scheduled_in(folder)
     last = f"the last one is of {when(found[-1][0])}" if found else "there is none yet"
     if section.every_ms and not folder.is_dir() and folder.is_relative_to(home.path):
-        yield Finding(
+        yield DoctorFinding(
             "warn",
             "backup",
             f"{folder} does not exist yet",
@@ -126,19 +132,19 @@ def backup(scene: Scene) -> Iterator[Finding]:
             mend=Mend(f"mkdir -m 700 {folder}", partial(folder.mkdir, 0o700)),
         )
     if section.every_ms and not folder.is_dir() and not folder.is_relative_to(home.path):
-        yield Finding("fail", "backup", f"{folder} is not there: is its disk connected?", "[backup] folder")
+        yield DoctorFinding("fail", "backup", f"{folder} is not there: is its disk connected?", "[backup] folder")
     elif not section.every_ms:
-        used = scene.inside is None or scene.inside.memories > 0
+        used = context.inside is None or context.inside.memories > 0
         told = "none is made by itself" if used else "none is made by itself, and nothing was said yet"
-        yield Finding(
+        yield DoctorFinding(
             "warn" if used else "ok", "backup", told, "daycare backup /media/disk --every 24h" if used else ""
         )
     elif not found or time.time() * 1000 - found[-1][0] > BACKUP_LATE * section.every_ms:
-        yield Finding("warn", "backup", f"every {section.every}, but {last}", "daycare status, then daycare logs")
+        yield DoctorFinding("warn", "backup", f"every {section.every}, but {last}", "daycare status, then daycare logs")
     else:
-        yield Finding("ok", "backup", f"every {section.every}, {last}")
-    location = scene.location
+        yield DoctorFinding("ok", "backup", f"every {section.every}, {last}")
+    location = context.location
     restored = restored_in(location) if location != MEMORY and Path(location).exists() else None
     if restored is not None:
         told = f"this home was restored {when(restored.restored_at)}, as of {when(restored.made_at)}"
-        yield Finding("ok", "restored", told)
+        yield DoctorFinding("ok", "restored", told)

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from daycare.ops.doctor.finding import Finding, Mend
-from daycare.ops.doctor.scene import Scene, refused
+from daycare.ops.doctor.context import DoctorContext, refused
+from daycare.ops.doctor.finding import DoctorFinding, Mend
 from daycare.ops.unit import account
 
 _FILES_MAX: Final = 50_000  # looked at in a home; some seconds
@@ -30,12 +30,12 @@ _LEFT: Final = (  # what our own programs write first and rename then; nobody el
 )
 
 
-def home(scene: Scene) -> Iterator[Finding]:
+def home(context: DoctorContext) -> Iterator[DoctorFinding]:
     """The folder itself: it is the wall around everything in it."""
-    place = scene.home.path
+    place = context.home.path
     found = place.stat()
     if os.geteuid() not in (found.st_uid, 0):
-        yield Finding(
+        yield DoctorFinding(
             "fail",
             "home",
             f"{place} belongs to {account(found.st_uid)}, and you are {account(os.geteuid())}",
@@ -45,12 +45,12 @@ def home(scene: Scene) -> Iterator[Finding]:
     for name in _FOR_PEOPLE:
         folder = place / name
         if folder.exists() and not folder.is_dir():
-            yield Finding("fail", "home", f"{folder} is not a folder", f"mv {_q(folder)} {_q(folder)}.aside")
+            yield DoctorFinding("fail", "home", f"{folder} is not a folder", f"mv {_q(folder)} {_q(folder)}.aside")
 
 
-def files(scene: Scene) -> Iterator[Finding]:
+def files(context: DoctorContext) -> Iterator[DoctorFinding]:
     """Everything in the home: whose it is, and that nobody else may read it."""
-    place = scene.home.path
+    place = context.home.path
     owner = place.stat().st_uid
     foreign: list[Path] = []
     open_: list[tuple[Path, int]] = []
@@ -62,10 +62,10 @@ def files(scene: Scene) -> Iterator[Finding]:
         if found.st_uid != owner:
             foreign.append(path)
         mode = stat.S_IMODE(found.st_mode)
-        if mode & _OTHERS and path not in (scene.home.key_file, scene.home.socket):  # those have their own looks
+        if mode & _OTHERS and path not in (context.home.key_file, context.home.socket):  # those have their own looks
             open_.append((path, mode))
     if foreign:
-        yield Finding(
+        yield DoctorFinding(
             "fail",
             "files",
             f"{len(foreign)} belong to others than {account(owner)}: {_listed(foreign, place)}",
@@ -75,7 +75,7 @@ def files(scene: Scene) -> Iterator[Finding]:
         closed = not stat.S_IMODE(place.stat().st_mode) & _OTHERS
         shown = _listed([path for path, _ in open_], place)
         behind = "; only the home's own mode keeps them out" if closed else ""
-        yield Finding(
+        yield DoctorFinding(
             "warn" if closed else "fail",
             "files",
             f"{len(open_)} {'is' if len(open_) == 1 else 'are'} open to others: {shown}{behind}",
@@ -84,25 +84,25 @@ def files(scene: Scene) -> Iterator[Finding]:
         )
     if not foreign and not open_:
         many = "the first " if seen > _FILES_MAX else ""
-        yield Finding("ok", "files", f"{many}{min(seen, _FILES_MAX)} looked at, all {account(owner)}'s alone")
+        yield DoctorFinding("ok", "files", f"{many}{min(seen, _FILES_MAX)} looked at, all {account(owner)}'s alone")
 
 
-def leftovers(scene: Scene) -> Iterator[Finding]:
+def leftovers(context: DoctorContext) -> Iterator[DoctorFinding]:
     """What a program that was interrupted has left: a dead daemon's socket, files that were never finished."""
-    place = scene.home
-    if not scene.running and os.path.lexists(place.socket) and scene.holder is None and refused(place.socket):
-        yield Finding(
+    place = context.home
+    if not context.running and os.path.lexists(place.socket) and context.holder is None and refused(place.socket):
+        yield DoctorFinding(
             "warn",
             "socket",
             f"{place.socket} is that of a daemon that is gone (harmless)",
             f"rm {_q(place.socket)}",
             mend=Mend(f"rm {place.socket}", place.socket.unlink, alone=True),
         )
-    elif scene.running:
+    elif context.running:
         yield private("socket", place.socket, 0o600)
     left = sorted({file for pattern in _LEFT for file in place.path.glob(pattern) if file.is_file()})
-    if left and scene.holder is None:
-        yield Finding(
+    if left and context.holder is None:
+        yield DoctorFinding(
             "warn",
             "leftovers",
             f"{len(left)} files that nobody finished writing: {_listed(left, place.path)}",
@@ -111,18 +111,18 @@ def leftovers(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def private(about: str, file: Path, mode: int) -> Finding:
+def private(about: str, file: Path, mode: int) -> DoctorFinding:
     """Judge whether only the owner may reach `file`."""
     found = stat.S_IMODE(file.stat().st_mode)
     if found & _OTHERS:
-        return Finding(
+        return DoctorFinding(
             "fail",
             about,
             f"{file} is open to others (mode {found:04o})",
             f"chmod {mode:o} {_q(file)}",
             mend=Mend(f"chmod {mode:o} {file}", partial(file.chmod, mode)),
         )
-    return Finding("ok", about, f"{file}, mode {found:04o}")
+    return DoctorFinding("ok", about, f"{file}, mode {found:04o}")
 
 
 def _walk(place: Path) -> Iterator[tuple[Path, os.stat_result]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from daycare.ops.doctor.scene import Scene
+    from daycare.ops.doctor.context import DoctorContext
 
 Level = Literal["ok", "warn", "fail"]
 
@@ -23,7 +23,7 @@ class Mend:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One thing that was found. `look` is the part it belongs to; `hint` the command that mends it."""
 
     level: Level
@@ -45,4 +45,4 @@ class Finding:
         }
 
 
-Look = Callable[["Scene"], Iterator[Finding]]
+Look = Callable[["DoctorContext"], Iterator[DoctorFinding]]

@@ -11,9 +11,9 @@ from daycare.base.errors import DaycareError
 from daycare.config import OFFLINE
 from daycare.observe.redact import hide, without_secrets
 from daycare.ops import bare
+from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.files import private
-from daycare.ops.doctor.finding import Finding, Level
-from daycare.ops.doctor.scene import Scene
+from daycare.ops.doctor.finding import DoctorFinding, Level
 from daycare.ops.doctor.service import units_of
 from daycare.ops.probing import probe_model
 from daycare.store.sqlite.looking import tokens_in
@@ -24,17 +24,19 @@ _RULES: Final = f"{OFFLINE}/"
 _HANDED_IN: Final = "CREDENTIALS_DIRECTORY"  # systemd's: the key is not in the home then
 
 
-def keys(scene: Scene) -> Iterator[Finding]:
+def keys(context: DoctorContext) -> Iterator[DoctorFinding]:
     """The key file, and that it opens every stored secret."""
-    file = scene.home.key_file
-    tokens = tokens_in(scene.location) if scene.inside is not None else {}
+    file = context.home.key_file
+    tokens = tokens_in(context.location) if context.inside is not None else {}
     if not file.exists() and not os.environ.get(_HANDED_IN):
-        if any("LoadCredential" in text for _, _, text in units_of(scene.home.path)):
-            yield Finding("ok", "keys", f"the key is handed in by systemd; {len(tokens)} stored, not tried from here")
+        if any("LoadCredential" in text for _, _, text in units_of(context.home.path)):
+            yield DoctorFinding(
+                "ok", "keys", f"the key is handed in by systemd; {len(tokens)} stored, not tried from here"
+            )
         elif tokens:
             told = f"{file} does not exist: {len(tokens)} stored {plural('secret', len(tokens))} cannot be read"
             hint = "put it back from your backup; else store each again: daycare keys add NAME"
-            yield Finding("fail", "keys", told, hint)
+            yield DoctorFinding("fail", "keys", told, hint)
         return
     if file.exists():
         yield (judged := private("keys", file, 0o600))
@@ -49,62 +51,62 @@ def keys(scene: Scene) -> Iterator[Finding]:
             closed.append(name)
     for name in closed:
         told = f"the stored secret {name} does not open: it was encrypted with another key"
-        yield Finding("fail", "keys", told, f"daycare keys add {name}")
+        yield DoctorFinding("fail", "keys", told, f"daycare keys add {name}")
     if tokens and not closed:
-        yield Finding("ok", "keys", f"{', '.join(sorted(tokens))}: stored, and can be read")
+        yield DoctorFinding("ok", "keys", f"{', '.join(sorted(tokens))}: stored, and can be read")
 
 
-def models(scene: Scene) -> Iterator[Finding]:
+def models(context: DoctorContext) -> Iterator[DoctorFinding]:
     """Each model in use, by one cheap call: through the daemon, or without one by ourselves."""
-    chosen = scene.config.models
+    chosen = context.config.models
     used = [name for name in dict.fromkeys((*chosen.by_role().values(), *chosen.fallbacks)) if name]
-    if scene.status is not None:
-        running = scene.status.get("models") or {}
+    if context.status is not None:
+        running = context.status.get("models") or {}
         used = list(dict.fromkeys((*running.values(), *chosen.fallbacks)))
-        if not scene.status.get("providers"):
-            yield Finding("warn", "providers", "none is configured", "daycare models")
+        if not context.status.get("providers"):
+            yield DoctorFinding("warn", "providers", "none is configured", "daycare models")
     real = [name for name in used if not name.startswith(_RULES)]
     if not real:
-        yield Finding(
+        yield DoctorFinding(
             "ok", "models", f"{', '.join(used)}: rules that answer without a model; daycare models lists more"
         )
-    elif scene.offline:
-        yield Finding("ok", "models", f"{', '.join(real)}: not called, as you asked")
+    elif context.offline:
+        yield DoctorFinding("ok", "models", f"{', '.join(real)}: not called, as you asked")
     else:
-        for result in _tested(scene, real):
+        for result in _tested(context, real):
             yield _verdict(result)
 
 
-def _verdict(result: dict[str, Any]) -> Finding:
+def _verdict(result: dict[str, Any]) -> DoctorFinding:
     model = result["model"]
     if result["code"]:
         hint = result["hint"] or f"daycare models test {model}"
         level: Level = "warn" if result["code"].startswith("BUDGET_") else "fail"  # it would answer
-        return Finding(level, "models", f"{model}: {result['message']}", hint)
-    return Finding("ok", "models", f"{model} answers, in {result['latency_ms']} ms")
+        return DoctorFinding(level, "models", f"{model}: {result['message']}", hint)
+    return DoctorFinding("ok", "models", f"{model} answers, in {result['latency_ms']} ms")
 
 
-def _tested(scene: Scene, names: list[str]) -> list[dict[str, Any]]:
-    if scene.running:
+def _tested(context: DoctorContext, names: list[str]) -> list[dict[str, Any]]:
+    if context.running:
         try:
-            done = scene.ask("POST", "/v1/models/test", {"models": names}, timeout_s=PROBE_S)
+            done = context.ask("POST", "/v1/models/test", {"models": names}, timeout_s=PROBE_S)
         except DaycareError as error:
             message = f"no answer within {PROBE_S:g} s" if error.code == "DAEMON_SLOW" else error.message
             return [
                 {"model": name, "code": error.code, "message": message, "hint": "", "latency_ms": 0} for name in names
             ]
         return list(done["results"])
-    return bare.run(_probed, scene, names)
+    return bare.run(_probed, context, names)
 
 
-async def _probed(scene: Scene, names: list[str]) -> list[dict[str, Any]]:
+async def _probed(context: DoctorContext, names: list[str]) -> list[dict[str, Any]]:
     results: dict[str, dict[str, Any]] = {}
 
     async def one(name: str) -> None:
         began = trio.current_time()
         code = message = hint = ""
         try:
-            await probe_model(scene.config, scene.home.path, name, deadline_s=PROBE_S)
+            await probe_model(context.config, context.home.path, name, deadline_s=PROBE_S)
         except DaycareError as error:
             code, message, hint = error.code, without_secrets(error.message), without_secrets(error.hint)
         spent_ms = round((trio.current_time() - began) * 1000)

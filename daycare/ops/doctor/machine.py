@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from daycare.base.sizes import size
-from daycare.ops.doctor.finding import Finding, Level
-from daycare.ops.doctor.scene import Scene
+from daycare.ops.doctor.context import DoctorContext
+from daycare.ops.doctor.finding import DoctorFinding, Level
 
 DISK_WARN_BYTES: Final = 1024**3
 DISK_FAIL_BYTES: Final = 64 * 1024**2  # a snapshot before a migration and the write-ahead log need some
@@ -23,40 +23,46 @@ _GOES: Final = {"tmpfs": "memory, and gone after a restart of the machine", "ram
 _SHARED: Final = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs", "ceph")
 
 
-def disk(scene: Scene) -> Iterator[Finding]:
+def disk(context: DoctorContext) -> Iterator[DoctorFinding]:
     """Room for bytes and for files, and a file without a name that is written as a trial."""
-    for place in dict.fromkeys((scene.home.path, _database_folder(scene))):
+    for place in dict.fromkeys((context.home.path, _database_folder(context))):
         free = shutil.disk_usage(place).free
         level: Level = "fail" if free < DISK_FAIL_BYTES else "warn" if free < DISK_WARN_BYTES else "ok"
-        where = "" if place == scene.home.path else f" at {place}"
+        where = "" if place == context.home.path else f" at {place}"
         free_some = f"du -xh {shlex.quote(str(place))} | sort -h | tail"
-        yield Finding(level, "disk", f"{size(free)} free{where}", f"free some, or move the home directory: {free_some}")
+        yield DoctorFinding(
+            level, "disk", f"{size(free)} free{where}", f"free some, or move the home directory: {free_some}"
+        )
         found = os.statvfs(place)
         if found.f_files and found.f_favail < INODES_WARN:
             told = f"{found.f_favail} more files fit on it (inodes){where}"
-            yield Finding("warn" if found.f_favail else "fail", "disk", told, f"df -i {shlex.quote(str(place))}")
+            yield DoctorFinding("warn" if found.f_favail else "fail", "disk", told, f"df -i {shlex.quote(str(place))}")
         if found.f_flag & _READ_ONLY:
-            yield Finding("fail", "disk", f"{place} is on a file system that is read only", _remount(place))
+            yield DoctorFinding("fail", "disk", f"{place} is on a file system that is read only", _remount(place))
         elif why := _unwritable(place):
-            yield Finding("fail", "disk", f"{place} takes no new file: {why}", f"quota -s; df -h {place}; dmesg | tail")
-    yield from _kind(scene.home.path)
+            yield DoctorFinding(
+                "fail", "disk", f"{place} takes no new file: {why}", f"quota -s; df -h {place}; dmesg | tail"
+            )
+    yield from _kind(context.home.path)
 
 
-def limits(scene: Scene) -> Iterator[Finding]:
+def limits(context: DoctorContext) -> Iterator[DoctorFinding]:
     """Memory of the machine and of the daemon, and how many files it may have open."""
     free = _fields(Path("/proc/meminfo")).get("MemAvailable")
     if free is not None and free < MEMORY_WARN_BYTES:
         told = f"{size(free)} of memory are left on this machine"
-        yield Finding("warn", "memory", told, "ps aux --sort=-rss | head")
-    if scene.status is None:
+        yield DoctorFinding("warn", "memory", told, "ps aux --sort=-rss | head")
+    if context.status is None:
         return
-    pid = int(scene.status["pid"])
+    pid = int(context.status["pid"])
     daemon = _fields(Path(f"/proc/{pid}/status"))
     if "VmRSS" in daemon:
         swapped = daemon.get("VmSwap", 0)
         told = f"the daemon has {size(daemon['VmRSS'])}{f', {size(swapped)} of it swapped out' if swapped else ''}"
         bad = swapped > daemon["VmRSS"]
-        yield Finding("warn" if bad else "ok", "memory", told, "free memory on this machine, then: daycare restart")
+        yield DoctorFinding(
+            "warn" if bad else "ok", "memory", told, "free memory on this machine, then: daycare restart"
+        )
     may = _open_files(pid)
     if may is None:
         return
@@ -65,12 +71,14 @@ def limits(scene: Scene) -> Iterator[Finding]:
         told = f"the daemon may have {most} files open, and has {now}"
         if now >= FILES_NEAR * most:
             told = f"the daemon is near its limit of open files: it has {now} of {most}"
-        yield Finding("warn", "limits", told, "systemctl --user edit daycare: LimitNOFILE=65536, or: ulimit -n 65536")
+        yield DoctorFinding(
+            "warn", "limits", told, "systemctl --user edit daycare: LimitNOFILE=65536, or: ulimit -n 65536"
+        )
 
 
-def _database_folder(scene: Scene) -> Path:
-    folder = Path(scene.location).parent
-    return folder if Path(scene.location).is_absolute() and folder.is_dir() else scene.home.path
+def _database_folder(context: DoctorContext) -> Path:
+    folder = Path(context.location).parent
+    return folder if Path(context.location).is_absolute() and folder.is_dir() else context.home.path
 
 
 def _unwritable(folder: Path) -> str:
@@ -93,14 +101,16 @@ def _unwritable(folder: Path) -> str:
 _NO_TRIAL: Final = (95, 21, 22)  # EOPNOTSUPP, EISDIR, EINVAL: this file system knows no files without a name
 
 
-def _kind(place: Path) -> Iterator[Finding]:
+def _kind(place: Path) -> Iterator[DoctorFinding]:
     kind = _file_system(place)
     if kind in _GOES:
         told = f"the home is in {_GOES[kind]} ({kind})"
-        yield Finding("warn", "disk", told, "move it: daycare stop; mv, then --home or DAYCARE_HOME")
+        yield DoctorFinding("warn", "disk", told, "move it: daycare stop; mv, then --home or DAYCARE_HOME")
     elif kind in _SHARED:
         told = f"the home is on a network file system ({kind}): its locks do not keep two machines apart"
-        yield Finding("warn", "disk", told, "move it to a local disk: daycare stop; mv, then --home or DAYCARE_HOME")
+        yield DoctorFinding(
+            "warn", "disk", told, "move it to a local disk: daycare stop; mv, then --home or DAYCARE_HOME"
+        )
 
 
 def _file_system(place: Path) -> str:

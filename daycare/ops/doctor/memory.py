@@ -4,49 +4,55 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
+from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.features.memory.embed.local import open_local
-from daycare.ops.doctor.finding import Finding
-from daycare.ops.doctor.scene import Scene
+from daycare.ops.doctor.context import DoctorContext
+from daycare.ops.doctor.finding import DoctorFinding
 
 _BACKLOG_WARN: Final = 1_000  # the local embedder has done so many in a second, a remote one in a minute
 
 
-def embedding(scene: Scene) -> Iterator[Finding]:
+def embedding(context: DoctorContext) -> Iterator[DoctorFinding]:
     """The embedder that is chosen: loaded here, or by the running daemon's word."""
-    section = scene.config.memory
-    told = (scene.status or {}).get("memory") or {}
+    section = context.config.memory
+    told = (context.status or {}).get("memory") or {}
     if section.embedder == NO_EMBEDDER:
-        yield Finding(
+        yield DoctorFinding(
             "ok", "embedding", "none: memories are found by their words, not by their meaning; local finds both"
         )
         return
     model, dimensions = str(told.get("model") or ""), int(told.get("dimensions") or 0)
     if told.get("trouble"):
-        yield Finding("fail", "embedding", f"{section.embedder}: {told['trouble']}", "[memory] embedder in the config")
+        yield DoctorFinding(
+            "fail", "embedding", f"{section.embedder}: {told['trouble']}", "[memory] embedder in the config"
+        )
         return
     if not model and section.embedder in (LOCAL_EMBEDDER, FOLDER_EMBEDDER):
         folder = Path(section.model_dir).expanduser() if section.model_dir else None
-        loaded = open_local(section.embedder, scene.home.path / folder if folder is not None else None)
+        loaded = open_local(section.embedder, context.home.path / folder if folder is not None else None)
         model, dimensions = loaded.identity, loaded.dimensions
     if not model:
-        yield Finding("ok", "embedding", f"{section.embedder}, tried once a daemon runs")
+        yield DoctorFinding("ok", "embedding", f"{section.embedder}, tried once a daemon runs")
         return
-    yield Finding("ok", "embedding", f"{section.embedder}: {model}{f', {dimensions} dimensions' if dimensions else ''}")
-    if scene.inside is None:
+    yield DoctorFinding(
+        "ok", "embedding", f"{section.embedder}: {model}{f', {dimensions} dimensions' if dimensions else ''}"
+    )
+    if context.inside is None:
         return
-    stored = {each.model: each for each in scene.inside.vectors}
+    stored = {each.model: each for each in context.inside.vectors}
     own = stored.get(model)
     if own is not None and dimensions and own.dimensions != dimensions:
         wrong = f"its vectors have {dimensions} dimensions, the stored ones {own.dimensions}"
-        yield Finding("fail", "embedding", wrong, "daycare memory reembed")
-    behind = scene.inside.memories - (own.vectors if own is not None else 0)
+        yield DoctorFinding("fail", "embedding", wrong, "daycare memory reembed")
+    behind = context.inside.memories - (own.vectors if own is not None else 0)
     before = [each for name, each in stored.items() if name != model and each.vectors]
-    if behind > _BACKLOG_WARN and scene.running:
-        waiting = f"{behind} of {scene.inside.memories} memories have no vector yet"
-        yield Finding("warn", "embedding", waiting, "daycare memory stats, again in some minutes; then daycare logs")
+    if behind > _BACKLOG_WARN and context.running:
+        waiting = f"{behind} of {context.inside.memories} memories have no vector yet"
+        yield DoctorFinding(
+            "warn", "embedding", waiting, "daycare memory stats, again in some minutes; then daycare logs"
+        )
     elif behind > 0:
-        yield Finding("ok", "embedding", f"{behind} of {scene.inside.memories} memories have no vector yet")
+        yield DoctorFinding("ok", "embedding", f"{behind} of {context.inside.memories} memories have no vector yet")
     if before and behind > 0:
         kept = ", ".join(f"{each.vectors} of {each.model}" for each in before)
-        yield Finding("ok", "embedding", f"vectors of before are used until then: {kept}")
+        yield DoctorFinding("ok", "embedding", f"vectors of before are used until then: {kept}")

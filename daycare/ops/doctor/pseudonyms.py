@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from daycare.base.errors import DaycareError
 from daycare.observe.redact import SECRET, names_secret, without_secrets
-from daycare.ops.doctor.scene import Scene
+from daycare.ops.doctor.context import DoctorContext
 from daycare.store.sqlite.inspection import words_in
 from daycare.store.vault import open_vault
 
@@ -64,12 +64,12 @@ class Pseudonyms:
                     self._kinds.setdefault(word.lower(), kind)
 
     @classmethod
-    def of(cls, scene: Scene) -> "Pseudonyms":
+    def of(cls, context: DoctorContext) -> "Pseudonyms":
         """Return those of an installation."""
         known: list[tuple[str, str]] = []
         try:
-            if scene.inside is not None and scene.inside.schema == scene.inside.known:
-                words = words_in(scene.location, _ROWS_MAX)
+            if context.inside is not None and context.inside.schema == context.inside.known:
+                words = words_in(context.location, _ROWS_MAX)
                 known += [("user", user) for user in words.users]
                 known += [("name", name) for name in words.names]
                 known += [("account", key.partition(":")[2]) for key in words.accounts]
@@ -80,14 +80,14 @@ class Pseudonyms:
         except DaycareError:
             pass  # a damaged database: what looks like a name is replaced all the same
         known += [("login", getpass.getuser())] if _named() else []
-        known += [("host", socket.gethostname()), ("name", scene.config.agent.name)]
+        known += [("host", socket.gethostname()), ("name", context.config.agent.name)]
         key = secrets.token_bytes(32)
         try:
-            if scene.home.key_file.exists():
-                key = open_vault(scene.home.key_file).derived(_PURPOSE)
+            if context.home.key_file.exists():
+                key = open_vault(context.home.key_file).derived(_PURPOSE)
         except DaycareError:
             pass  # one that nobody can read: these pseudonyms are for this report alone
-        folders = [(str(scene.home.path), "HOME-OF-DAYCARE"), (str(Path.home()), "~")]
+        folders = [(str(context.home.path), "HOME-OF-DAYCARE"), (str(Path.home()), "~")]
         return cls(key, known, [each for each in folders if len(each[0]) > 1])
 
     def word(self, kind: str, text: str) -> str:

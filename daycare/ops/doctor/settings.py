@@ -6,53 +6,53 @@ from typing import Final
 from daycare.agent.personality import Personalities
 from daycare.base.errors import DaycareError
 from daycare.config import check
-from daycare.ops.doctor.finding import Finding
-from daycare.ops.doctor.scene import Scene
+from daycare.ops.doctor.context import DoctorContext
+from daycare.ops.doctor.finding import DoctorFinding
 from daycare.plugins import extensions
 
 _AGAIN: Final = "correct it, then: daycare config reload"
 
 
-def config(scene: Scene) -> Iterator[Finding]:
+def config(context: DoctorContext) -> Iterator[DoctorFinding]:
     """The configuration file, each problem with its line."""
-    problems = check(scene.home.path)
+    problems = check(context.home.path)
     for problem in problems:
-        yield Finding("fail", "config", str(problem), "daycare config check")
-    taken = (scene.status or {}).get("config") or {}
+        yield DoctorFinding("fail", "config", str(problem), "daycare config check")
+    taken = (context.status or {}).get("config") or {}
     if taken.get("refused") and not problems:
-        yield Finding(
+        yield DoctorFinding(
             "fail", "config", f"the daemon refused it and keeps the last good one: {taken['refused']}", _AGAIN
         )
     elif taken.get("pending"):
         waiting = ", ".join(map(str, taken["pending"]))
-        yield Finding("warn", "config", f"changed, and not yet in force: {waiting}", "daycare restart")
+        yield DoctorFinding("warn", "config", f"changed, and not yet in force: {waiting}", "daycare restart")
     elif not problems:
-        yield Finding("ok", "config", f"{scene.home.config}, no problem found")
+        yield DoctorFinding("ok", "config", f"{context.home.config}, no problem found")
 
 
-def speech(scene: Scene) -> Iterator[Finding]:
+def speech(context: DoctorContext) -> Iterator[DoctorFinding]:
     """The personality that is chosen, and those of the owner's."""
-    known = Personalities(scene.home.personalities)
-    for name in sorted({scene.config.agent.personality, *filter(known.is_own, known.names())}):
+    known = Personalities(context.home.personalities)
+    for name in sorted({context.config.agent.personality, *filter(known.is_own, known.names())}):
         try:
             known.get(name)
         except DaycareError as error:
-            yield Finding("warn", "speech", error.message.replace("\n", "; "), error.hint)
+            yield DoctorFinding("warn", "speech", error.message.replace("\n", "; "), error.hint)
 
 
-def plugins(scene: Scene) -> Iterator[Finding]:
+def plugins(context: DoctorContext) -> Iterator[DoctorFinding]:
     """Ask the daemon, or, without one, import plugins and read their settings."""
-    if scene.running:
-        told = scene.ask("GET", "/v1/plugins")["plugins"]
+    if context.running:
+        told = context.ask("GET", "/v1/plugins")["plugins"]
         wrong = [(each["name"], each["problem"], each["hint"]) for each in told if each["problem"]]
         count = len(told)
-    elif scene.readable:
-        found = extensions.look(scene.config, scene.home.path)
+    elif context.readable:
+        found = extensions.look(context.config, context.home.path)
         wrong = [(one.name, one.problem.message, one.problem.hint) for one in found if one.problem is not None]
         count = len(found)
     else:
         return
     for name, problem, hint in wrong:
-        yield Finding("warn", "plugins", f"{name}: {problem}", hint or "daycare plugins list")
+        yield DoctorFinding("warn", "plugins", f"{name}: {problem}", hint or "daycare plugins list")
     if not wrong:
-        yield Finding("ok", "plugins", f"{count}, none left out")
+        yield DoctorFinding("ok", "plugins", f"{count}, none left out")

@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Final
 
 from daycare import __version__
-from daycare.ops.doctor.finding import Finding
-from daycare.ops.doctor.scene import Scene
+from daycare.ops.doctor.context import DoctorContext
+from daycare.ops.doctor.finding import DoctorFinding
 from daycare.plugin import CONTRACT_VERSION
 from daycare.store.sqlite import inspection
 
@@ -18,14 +18,16 @@ _REQUIREMENT: Final = re.compile(r"^([A-Za-z0-9._-]+)\s*([^;\[]*)")
 _BOUND: Final = re.compile(r"(>=|<=|==|<|>|!=)\s*([0-9][0-9.]*)")
 
 
-def versions(_: Scene) -> Iterator[Finding]:
+def versions(_: DoctorContext) -> Iterator[DoctorFinding]:
     """What this program is made of, and whether every library is one that it was written for."""
     base = inspection.versions()
     told = f"daycare {__version__}, Python {platform.python_version()}, SQLite {base['sqlite']}, apsw {base['apsw']}"
-    yield Finding("ok", "versions", f"{told}, plugins' contract {CONTRACT_VERSION}")
+    yield DoctorFinding("ok", "versions", f"{told}, plugins' contract {CONTRACT_VERSION}")
     for name, bounds, found in unfit():
         have = f"{found} is installed" if found else "none is installed"
-        yield Finding("fail", "versions", f"{name}{bounds} is needed, {have}", f"{_pip()} install '{name}{bounds}'")
+        yield DoctorFinding(
+            "fail", "versions", f"{name}{bounds} is needed, {have}", f"{_pip()} install '{name}{bounds}'"
+        )
 
 
 def libraries() -> dict[str, str]:

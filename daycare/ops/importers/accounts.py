@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from daycare.ops.importers.found import OWNER, Person, Trove
+from daycare.ops.importers.import_model import OWNER, ImportedPerson, ImportModel
 from daycare.ops.importers.words import key_of
 
 EVERYBODY = "*"
@@ -11,20 +11,20 @@ EVERYBODY = "*"
 class Accounts:
     """Collects accounts from lists; `people` says who they are."""
 
-    def __init__(self, trove: Trove) -> None:
-        self._trove = trove
+    def __init__(self, imported: ImportModel) -> None:
+        self._imported = imported
         self._found: dict[str, tuple[str, str]] = {}  # by key: a name, and the source
         self._owners: dict[str, str] = {}
 
     def add(self, channel: str, account: str, source: str, *, name: str = "") -> None:
         """Add an account that may write."""
         if account == EVERYBODY:
-            self._trove.leave(f"{channel}: everybody may write", source, "here each person is let in by name")
+            self._imported.leave(f"{channel}: everybody may write", source, "here each person is let in by name")
             return
         key = key_of(channel, account)
         if not key:
             why = "it is no single person: let a group in with daycare pair approve, once somebody wrote there"
-            self._trove.leave(f"{channel}: {account[:60]}", source, why)
+            self._imported.leave(f"{channel}: {account[:60]}", source, why)
         elif key not in self._found or not self._found[key][0]:
             self._found[key] = (name, source)
 
@@ -35,7 +35,7 @@ class Accounts:
             self._found.setdefault(key, ("", source))
 
     def people(self, me: Iterable[str]) -> dict[str, str]:
-        """Put the people into the trove; return by key whose ref each account is.
+        """Put the people into the import model; return by key whose ref each account is.
 
         With `me` those keys are the owner's. Without, those that the other program says are; else all, if no channel
         has more than one: who runs an assistant for nobody else runs it for themselves.
@@ -51,15 +51,15 @@ class Accounts:
         for key, (name, source) in self._found.items():
             if key in owners:
                 guess = ("taken to be yours, as no list has more than one; else name yours: --me KEY",)
-                self._trove.people.append(
-                    Person(
+                self._imported.people.append(
+                    ImportedPerson(
                         ref=OWNER, name="", keys=(key,), source=source, changes=() if sure else guess, sure=bool(sure)
                     )
                 )
             else:
                 told = ("somebody of their own; if it is you: daycare users unlink and link, or --me KEY",)
                 called = name or key.replace(":", "-")
-                self._trove.people.append(
-                    Person(ref=key, name=called, keys=(key,), source=source, changes=told, sure=bool(sure))
+                self._imported.people.append(
+                    ImportedPerson(ref=key, name=called, keys=(key,), source=source, changes=told, sure=bool(sure))
                 )
         return whose

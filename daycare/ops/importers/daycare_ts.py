@@ -5,11 +5,19 @@ from typing import Any, Final
 
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.ops.importers import daycare_ts_agents
-from daycare.ops.importers.found import OWNER, Job, Person, Setting, Subscribed, Text, Trove
+from daycare.ops.importers.import_model import (
+    OWNER,
+    ImportedJob,
+    ImportedPerson,
+    ImportedSetting,
+    ImportedSubscription,
+    ImportedText,
+    ImportModel,
+)
 from daycare.ops.importers.openclaw_keys import of_variable
-from daycare.ops.importers.reading import Reading
+from daycare.ops.importers.reading import ImportReading
 from daycare.ops.importers.schedules import expression, spec_of, zone_or_none
-from daycare.ops.importers.source import Source, front
+from daycare.ops.importers.source import ImportSource, front
 from daycare.ops.importers.tables import JsonTables, Row, Tables, opened
 from daycare.ops.importers.words import PROVIDERS, at, key_of, moment, slug, text_of
 
@@ -20,19 +28,19 @@ _KEPT: Final = ("AGENTS.md", "TOOLS.md")
 _FENCED: Final = "is a program there, and here words for an agent: it is paused, look at it first"
 
 
-def is_one(source: Source) -> bool:
+def is_one(source: ImportSource) -> bool:
     """Return whether a folder is one of the TypeScript daycare."""
     there = any(map(source.has, (DATABASE, "settings.json", "auth.json", "users.jsonl", "users.json")))
     return there or any(map(source.has_folder, (DATABASE, EXPORT, "agents", "users")))
 
 
-def read(source: Source, reading: Reading) -> Trove:
+def read(source: ImportSource, reading: ImportReading) -> ImportModel:
     """Return what is in a data folder of the TypeScript daycare."""
-    trove = Trove("daycare-ts")
+    imported = ImportModel("daycare-ts")
     settings = source.json("settings.json")
     exported = source.below(EXPORT) or (source if source.has("users.jsonl") or source.has("users.json") else None)
     if exported is not None:
-        _read(source, JsonTables(exported), trove, reading)
+        _read(source, JsonTables(exported), imported, reading)
     elif source.has(DATABASE):
         with opened(source, DATABASE) as tables:
             if tables is not None and tables.columns("outbox"):
@@ -41,33 +49,35 @@ def read(source: Source, reading: Reading) -> Trove:
                     f"reading {source.root}: it is a home of this daycare, not of the one in TypeScript",
                     hint="daycare export moves an agent, daycare restore a whole home",
                 )
-            _read(source, tables, trove, reading)
+            _read(source, tables, imported, reading)
     else:
         if source.has_folder(DATABASE):
             why = "it is a PGlite database, which only PostgreSQL reads: export its tables, see doc/operate/migrate.md"
-            trove.leave("people, agents, jobs and conversations", DATABASE, why)
-        _read(source, None, trove, reading)
-    _settings(trove, settings if isinstance(settings, dict) else {})
+            imported.leave("people, agents, jobs and conversations", DATABASE, why)
+        _read(source, None, imported, reading)
+    _settings(imported, settings if isinstance(settings, dict) else {})
     auth = source.json("auth.json")
     for name, entry in auth.items() if isinstance(auth, dict) else ():
         if at(entry, "type") == "oauth":
-            trove.leave(f"the sign-in {name[:60]}", "auth.json", "it is bound to the other program: daycare keys add")
+            imported.leave(
+                f"the sign-in {name[:60]}", "auth.json", "it is bound to the other program: daycare keys add"
+            )
         else:
             key = "telegram" if name.startswith("telegram") else PROVIDERS.get(name, slug(name))
             for field in ("apiKey", "token", "botToken"):
-                trove.secret(key, at(entry, field), f"auth.json {name[:60]}.{field}")
+                imported.secret(key, at(entry, field), f"auth.json {name[:60]}.{field}")
     for variable, value in source.env(".env").items():
-        of_variable(trove, variable, value, f".env {variable}")
-    return trove
+        of_variable(imported, variable, value, f".env {variable}")
+    return imported
 
 
-def _read(source: Source, tables: Tables | None, trove: Trove, reading: Reading) -> None:
-    people = _People(trove, tables, reading.me)
-    agents = daycare_ts_agents.read(source, tables, trove, people.ref)
+def _read(source: ImportSource, tables: Tables | None, imported: ImportModel, reading: ImportReading) -> None:
+    people = _People(imported, tables, reading.me)
+    agents = daycare_ts_agents.read(source, tables, imported, people.ref)
     people.guess_owner(agents.accounts)
     people.put()
-    _documents(source, tables, trove, people)
-    jobs = _Jobs(trove, tables, people)
+    _documents(source, tables, imported, people)
+    jobs = _Jobs(imported, tables, people)
     jobs.tables(agents.known)
     jobs.files(source)
     for row in _newest(tables, "signals_subscriptions"):
@@ -76,12 +86,14 @@ def _read(source: Source, tables: Tables | None, trove: Trove, reading: Reading)
         where = f"signals_subscriptions {text_of(row.get('id'))[:40]}"
         if agent in agents.known:
             silent = bool(row.get("silent"))
-            trove.subscriptions.append(Subscribed(agent=agent, pattern=pattern, silent=silent, source=where))
+            imported.subscriptions.append(
+                ImportedSubscription(agent=agent, pattern=pattern, silent=silent, source=where)
+            )
         else:
-            trove.leave(f"the subscription {pattern[:60]}", where, "its agent is not there")
+            imported.leave(f"the subscription {pattern[:60]}", where, "its agent is not there")
     for table, what in (("observation_log", "observations"), ("channels", "channels"), ("processes", "processes")):
         if many := sum(1 for _ in _newest(tables, table)):
-            trove.leave(f"{many} {what}", table, "there is nothing of the kind here")
+            imported.leave(f"{many} {what}", table, "there is nothing of the kind here")
     if reading.history:
         agents.talks(source, tables)
 
@@ -89,8 +101,8 @@ def _read(source: Source, tables: Tables | None, trove: Trove, reading: Reading)
 class _People:
     """Who is who. The owner has the ref `owner`, others that of their user there."""
 
-    def __init__(self, trove: Trove, tables: Tables | None, me: tuple[str, ...]) -> None:
-        self._trove = trove
+    def __init__(self, imported: ImportModel, tables: Tables | None, me: tuple[str, ...]) -> None:
+        self._imported = imported
         self.rows = {text_of(row.get("id")): row for row in _newest(tables, "users")}
         self.keys: dict[str, list[str]] = {}
         for row in _newest(tables, "user_connector_keys"):
@@ -98,7 +110,7 @@ class _People:
             if key := key_of(channel, account):
                 self.keys.setdefault(text_of(row.get("user_id")), []).append(key)
             else:
-                trove.leave(f"the account {channel}:{account[:40]}", "user_connector_keys", "it is no single person")
+                imported.leave(f"the account {channel}:{account[:40]}", "user_connector_keys", "it is no single person")
         self.owner = next((ref for ref, keys in self.keys.items() if set(keys) & set(me)), "")
         self.owner = self.owner or next((ref for ref, row in self.rows.items() if row.get("is_owner")), "")
         if not self.owner:
@@ -117,19 +129,19 @@ class _People:
             self.keys.setdefault(self.owner, []).append(accounts[0])
             for account in accounts[1:]:
                 why = "nobody knows whose it is: daycare users link"
-                self._trove.leave(f"the account {account}", "agents", why)
+                self._imported.leave(f"the account {account}", "agents", why)
 
     def put(self) -> None:
-        """Put them into the trove."""
+        """Put them into the import model."""
         for user_id, row in sorted(self.rows.items(), key=lambda pair: pair[0] != self.owner) or [("", {})]:
             names = (text_of(row.get(part)) for part in ("first_name", "last_name"))
             name = text_of(row.get("name")) or " ".join(filter(None, names)) or text_of(row.get("nametag"))
             if row.get("is_swarm"):
-                self._trove.leave(f"the swarm {name[:60]}", "users", "there is nothing of the kind here")
+                self._imported.leave(f"the swarm {name[:60]}", "users", "there is nothing of the kind here")
                 continue
             parent = _parent(row)
-            self._trove.people.append(
-                Person(
+            self._imported.people.append(
+                ImportedPerson(
                     ref=self.ref(user_id),
                     name=name or "somebody",
                     keys=tuple(self.keys.get(user_id, ())),
@@ -147,14 +159,14 @@ class _People:
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
-def _documents(source: Source, tables: Tables | None, trove: Trove, people: _People) -> None:
+def _documents(source: ImportSource, tables: Tables | None, imported: ImportModel, people: _People) -> None:
     names: set[tuple[str, str]] = set()
 
     def put(person: str, name: str, text: str, where: str, changes: tuple[str, ...] = ()) -> None:
         if text.strip() and (person, name) not in names:
             names.add((person, name))
             agent = f"person:{person}" if name == "MEMORY.md" else ""
-            trove.keep(Text(person=person, agent=agent, name=name, text=text, source=where, changes=changes))
+            imported.keep(ImportedText(person=person, agent=agent, name=name, text=text, source=where, changes=changes))
 
     rows = {(text_of(row.get("user_id")), text_of(row.get("id"))): row for row in _newest(tables, "documents")}
     above = {
@@ -223,8 +235,8 @@ def _path(
 class _Jobs:
     """Scheduled jobs: of the table, and of files `cron/ID/TASK.md` of before it."""
 
-    def __init__(self, trove: Trove, tables: Tables | None, people: _People) -> None:
-        self._trove = trove
+    def __init__(self, imported: ImportModel, tables: Tables | None, people: _People) -> None:
+        self._imported = imported
         self._tables = tables
         self._people = people
         self._done: set[str] = set()
@@ -247,8 +259,8 @@ class _Jobs:
         for (user_id, task_id), row in tasks.items():
             if (user_id, task_id) not in used and not row.get("deleted_at"):
                 title, code = text_of(row.get("title")) or task_id, text_of(row.get("code"))
-                self._trove.keep(
-                    Text(
+                self._imported.keep(
+                    ImportedText(
                         person=self._people.ref(user_id),
                         name=f"knowledge/tasks/{slug(title)}.md",
                         text=f"# {title}\n\n{text_of(row.get('description'))}\n\n{_fence(code)}",
@@ -258,9 +270,9 @@ class _Jobs:
                 )
         for row in _newest(self._tables, "tasks_heartbeat"):
             why = "what spends by itself is switched on by who pays: daycare agents set PATH --heartbeat"
-            self._trove.leave(f"the heartbeat {text_of(row.get('title'))[:60]}", "tasks_heartbeat", why)
+            self._imported.leave(f"the heartbeat {text_of(row.get('title'))[:60]}", "tasks_heartbeat", why)
 
-    def files(self, source: Source) -> None:
+    def files(self, source: ImportSource) -> None:
         """Read the files; what the table has is not read again."""
         for folder in source.names("cron", folders=True):
             path = f"cron/{folder}/TASK.md"
@@ -275,7 +287,7 @@ class _Jobs:
             self._add(row, text_of(fields.get("name")), body.strip(), "", about, "", "", path)
         for file in source.names("heartbeat", ".md"):
             why = "what spends by itself is switched on by who pays: daycare agents set PATH --heartbeat"
-            self._trove.leave(f"the heartbeat {file[:60]}", f"heartbeat/{file}", why)
+            self._imported.leave(f"the heartbeat {file[:60]}", f"heartbeat/{file}", why)
 
     def _add(self, row: Row, name: str, said: str, code: str, about: str, zone: str, agent: str, table: str) -> None:
         job_id = text_of(row.get("id"))
@@ -289,10 +301,10 @@ class _Jobs:
             )
         except (DaycareError, ValueError) as error:
             why = error.message if isinstance(error, DaycareError) else str(error)
-            self._trove.leave(f"the job {(name or job_id)[:80]}", where, why)
+            self._imported.leave(f"the job {(name or job_id)[:80]}", where, why)
             return
-        self._trove.jobs.append(
-            Job(
+        self._imported.jobs.append(
+            ImportedJob(
                 ref=job_id,
                 person=self._people.ref(text_of(row.get("user_id"))),
                 name=slug(name or job_id, most=40),
@@ -312,25 +324,29 @@ def _fence(code: str) -> str:
 # -- inside ------------------------------------------------------------------------------------------------------------
 
 
-def _settings(trove: Trove, settings: dict[str, Any]) -> None:
+def _settings(imported: ImportModel, settings: dict[str, Any]) -> None:
     models = at(settings, "models")
     for role, here in (("user", "user"), ("memory", "memory"), ("memorySearch", "memorySearch"),
                        ("subagent", "subagent"), ("task", "task")):  # fmt: skip
         found = at(models, role)
         if name := text_of(found) or text_of(at(found, "model")):
             where = f"settings.json models.{role}"
-            trove.settings.append(Setting(section="models", key=here, value=name.replace(":", "/", 1), source=where))
+            imported.settings.append(
+                ImportedSetting(section="models", key=here, value=name.replace(":", "/", 1), source=where)
+            )
     listed = settings.get("providers") or at(settings, "inference", "providers")
     first = next((each for each in listed if text_of(at(each, "model"))), None) if isinstance(listed, list) else None
     if first is not None:
         value = f"{text_of(at(first, 'id'))}/{text_of(at(first, 'model'))}"
-        trove.settings.append(Setting(section="models", key="default", value=value, source="settings.json providers"))
+        imported.settings.append(
+            ImportedSetting(section="models", key="default", value=value, source="settings.json providers")
+        )
     if text_of(at(settings, "assistant", "systemPrompt")):
         text = text_of(at(settings, "assistant", "systemPrompt"))
         told = ("it stood in each prompt there; here it is a document: SOUL.md and STYLE.md stand in prompts",)
         where = "settings.json assistant.systemPrompt"
         name = "knowledge/daycare-ts-system-prompt.md"
-        trove.keep(Text(person=OWNER, name=name, text=text, source=where, changes=told))
+        imported.keep(ImportedText(person=OWNER, name=name, text=text, source=where, changes=told))
 
 
 def _newest(tables: Tables | None, table: str, *, order: str = "created_at") -> Iterator[Row]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from daycare.base.path import Kind
-from daycare.ops.importers.found import OWNER, AgentFound, Person, Text, Trove
-from daycare.ops.importers.source import Source
+from daycare.ops.importers.import_model import OWNER, ImportedAgent, ImportedPerson, ImportedText, ImportModel
+from daycare.ops.importers.source import ImportSource
 from daycare.ops.importers.tables import Row, Tables, tree
 from daycare.ops.importers.words import free, key_of, moment, slug, text_of
 
@@ -37,17 +37,17 @@ _PROMPT: Final = "its system prompt is its SOUL.md, which stands in no prompt be
 
 
 @dataclass
-class Agents:
+class TsAgents:
     """What was found: refs of agents that are taken, and the accounts over which people talked, oldest first."""
 
-    trove: Trove
+    imported: ImportModel
     known: set[str] = field(default_factory=set)
     accounts: list[str] = field(default_factory=list)
     _talks_of: dict[str, tuple[str, str]] = field(default_factory=dict)  # by ref: whose daily log, and a speaker
     _files: dict[str, Row] = field(default_factory=dict)
 
-    def talks(self, source: Source, tables: Tables | None) -> None:
-        """Put into the trove what was said."""
+    def talks(self, source: ImportSource, tables: Tables | None) -> None:
+        """Put into the import model what was said."""
         sessions = {
             text_of(row.get("id")): text_of(row.get("agent_id"))
             for row in (tables.rows("sessions") if tables is not None else ())
@@ -67,12 +67,14 @@ class Agents:
         ref, speaker = where
         asked = row["type"] == "user_message"
         named = (f"asked of {speaker}" if asked else speaker) if speaker else ("" if asked else "assistant")
-        self.trove.say(ref, at_ms, named, text_of(data.get("text")))
+        self.imported.say(ref, at_ms, named, text_of(data.get("text")))
 
 
-def read(source: Source, tables: Tables | None, trove: Trove, person_of: Callable[[str], str]) -> Agents:
-    """Put the agents into the trove, parents before their children."""
-    found = Agents(trove)
+def read(
+    source: ImportSource, tables: Tables | None, imported: ImportModel, person_of: Callable[[str], str]
+) -> TsAgents:
+    """Put the agents into the import model, parents before their children."""
+    found = TsAgents(imported)
     rows = {text_of(row.get("id")): row for row in _rows(tables)}
     if not rows:
         found._files = rows = {text_of(row["id"]): row for row in _of_files(source)}
@@ -84,12 +86,12 @@ def read(source: Source, tables: Tables | None, trove: Trove, person_of: Callabl
         kind = KINDS.get(text_of(it.get("type")))
         where = f"agents {ref[:40]} ({text_of(it.get('type'))[:20]})"
         if kind is None:
-            trove.leave(f"the agent {ref[:40]}", where, "it is of a kind that nobody knows")
+            imported.leave(f"the agent {ref[:40]}", where, "it is of a kind that nobody knows")
             continue
         person = person_of(text_of(row.get("user_id")))
         parent = _parent_of(it)
         if kind in (Kind.SUB, Kind.SEARCH, Kind.MEMORY) and parent not in found.known:
-            trove.leave(f"the agent {text_of(it.get('name'))[:60] or ref[:40]}", where, "its parent is not there")
+            imported.leave(f"the agent {text_of(it.get('name'))[:60] or ref[:40]}", where, "its parent is not there")
             continue
         name = _name(kind, it, ref)
         if kind in (Kind.SUB, Kind.SEARCH):
@@ -104,9 +106,9 @@ def read(source: Source, tables: Tables | None, trove: Trove, person_of: Callabl
         if kind is Kind.CONNECTOR and (key := key_of(name, text_of(it.get("userId")))):
             found.accounts.append(key)
         if kind is Kind.SUBUSER:
-            person = _sub_user(trove, it, ref, person, person_of, where)
-        trove.agents.append(
-            AgentFound(
+            person = _sub_user(imported, it, ref, person, person_of, where)
+        imported.agents.append(
+            ImportedAgent(
                 ref=ref,
                 person=person,
                 kind=kind,
@@ -121,14 +123,14 @@ def read(source: Source, tables: Tables | None, trove: Trove, person_of: Callabl
         )
         found.known.add(ref)
         if prompt and not brief:
-            text = Text(person=person, agent=ref, name="SOUL.md", text=prompt, source=f"{where} systemPrompt")
-            trove.keep(text)
+            text = ImportedText(person=person, agent=ref, name="SOUL.md", text=prompt, source=f"{where} systemPrompt")
+            imported.keep(text)
         _where_talks_go(found, ref, kind, parent, it, person, brief=brief)
     return found
 
 
 def _where_talks_go(
-    found: Agents, ref: str, kind: Kind, parent: str, it: dict[str, Any], person: str, *, brief: bool
+    found: TsAgents, ref: str, kind: Kind, parent: str, it: dict[str, Any], person: str, *, brief: bool
 ) -> None:
     """Note in whose daily log the words of an agent go: those of one that has ended go to whom it worked for."""
     if kind in (Kind.SYSTEM, Kind.MEMORY):
@@ -143,14 +145,14 @@ def _where_talks_go(
 
 
 def _sub_user(
-    trove: Trove, it: dict[str, Any], ref: str, parent: str, person_of: Callable[[str], str], where: str
+    imported: ImportModel, it: dict[str, Any], ref: str, parent: str, person_of: Callable[[str], str], where: str
 ) -> str:
-    """Return the ref of the person that a sub-user is, who is put into the trove unless the people have them."""
+    """Return the ref of the person that a sub-user is, who is put into the import model unless the people have them."""
     sub = text_of(it.get("id")) or ref
     if person_of(sub) != OWNER:
         return person_of(sub)
     title = text_of(it.get("name")) or sub
-    trove.people.append(Person(ref=f"subuser:{sub}", name=title, parent=parent, source=where))
+    imported.people.append(ImportedPerson(ref=f"subuser:{sub}", name=title, parent=parent, source=where))
     return f"subuser:{sub}"
 
 
@@ -160,7 +162,7 @@ def _rows(tables: Tables | None) -> Iterator[Row]:
             yield row
 
 
-def _of_files(source: Source) -> Iterator[Row]:
+def _of_files(source: ImportSource) -> Iterator[Row]:
     """Yield agents of before there was a database."""
     for agent_id in source.names("agents", folders=True):
         descriptor = source.json(f"agents/{agent_id}/descriptor.json")

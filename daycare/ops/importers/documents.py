@@ -12,8 +12,8 @@ from daycare.base.limits import DOCUMENT_MAX_BYTES, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
 from daycare.base.zones import zone_of
-from daycare.ops.importers.found import Found, Line, Text, Trove
-from daycare.ops.importers.report import Item
+from daycare.ops.importers.import_model import ImportedItem, ImportedLine, ImportedText, ImportModel
+from daycare.ops.importers.report import ImportItem
 from daycare.ops.importers.schedules import local_day
 from daycare.ops.importers.words import slug
 from daycare.rules.document_paths import IDENTITY, MEMORY, USER, parse
@@ -21,7 +21,7 @@ from daycare.store.records import Agent, User
 from daycare.store.records_documents import DAILY, Attribution, Document, DocumentVersion, Layer, NewVersion, Place
 
 if TYPE_CHECKING:
-    from daycare.ops.importers.taking import Taking
+    from daycare.ops.importers.apply import ImportApply
 
 PART_BYTES: Final = 80 * 1024  # of a document that is too long for one
 SCANNED_MAX_BYTES: Final = 4 * 1024 * 1024  # of conversations: 15 s
@@ -29,9 +29,9 @@ _ROOM_BYTES: Final = 2_000  # kept free in a daily log, for what is said today
 _SETUP: Final = "system"  # who wrote what the first start made of the settings
 
 
-async def take_texts(taking: "Taking", texts: Sequence[Text]) -> None:
+async def take_texts(taking: "ImportApply", texts: Sequence[ImportedText]) -> None:
     """Take documents, those of different places at the same time."""
-    results: list[list[Item]] = [[] for _ in texts]
+    results: list[list[ImportItem]] = [[] for _ in texts]
     places: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for number, it in enumerate(texts):
         if it.agent:
@@ -46,25 +46,25 @@ async def take_texts(taking: "Taking", texts: Sequence[Text]) -> None:
     taking.items += [item for found in results for item in found]
 
 
-async def take_talks(taking: "Taking", trove: Trove) -> None:
+async def take_talks(taking: "ImportApply", imported: ImportModel) -> None:
     """Take conversations into the daily logs of those with whom they were."""
     budget = [SCANNED_MAX_BYTES]
-    for ref, lines in trove.talks.items():
+    for ref, lines in imported.talks.items():
         agent = await taking.agent(ref)
-        it = Found(source=f"conversations of {ref}")
+        it = ImportedItem(source=f"conversations of {ref}")
         if agent is None:
             taking.items.append(taking.done("conversation", it, "left", "", "its agent is not there"))
             continue
         taking.items.append(await _talk(taking, it, agent, lines, budget))
-    if trove.talks_left:
-        why = f"{trove.talks_left:,} messages more: so much is not taken at once"
-        taking.items.append(taking.done("conversation", Found(source="conversations"), "left", "", why))
+    if imported.talks_left:
+        why = f"{imported.talks_left:,} messages more: so much is not taken at once"
+        taking.items.append(taking.done("conversation", ImportedItem(source="conversations"), "left", "", why))
 
 
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
-async def _text(taking: "Taking", it: Text) -> list[Item]:
+async def _text(taking: "ImportApply", it: ImportedText) -> list[ImportItem]:
     user = taking.user(it.person)
     agent = await taking.agent(it.agent) if it.agent else None
     if it.agent and agent is None:
@@ -76,7 +76,9 @@ async def _text(taking: "Taking", it: Text) -> list[Item]:
         return [taking.done("document", it, "left", it.name, error.message)]
 
 
-async def _document(taking: "Taking", it: Text, name: str, text: str, user: User, agent: Agent | None) -> Item:
+async def _document(
+    taking: "ImportApply", it: ImportedText, name: str, text: str, user: User, agent: Agent | None
+) -> ImportItem:
     place = _place(name, user, agent)
     told = _told(place, agent)
     key = taking.key("text", str(place), text)
@@ -121,7 +123,7 @@ async def _document(taking: "Taking", it: Text, name: str, text: str, user: User
     return taking.done("document", it, "taken", _told(place, agent), *notes, findings=findings)
 
 
-async def _approve(taking: "Taking", it: Text, place: Place, text: str, user: User) -> bool:
+async def _approve(taking: "ImportApply", it: ImportedText, place: Place, text: str, user: User) -> bool:
     """Let the owner stand behind a document that an import without that has brought; return whether they do so now."""
     approver = _approver(taking, user, place.name, danger=False)
     there = await taking.store.documents.get(place) if approver else None
@@ -138,29 +140,29 @@ async def _approve(taking: "Taking", it: Text, place: Place, text: str, user: Us
 
 
 async def _add_day(
-    taking: "Taking",
-    it: Text,
+    taking: "ImportApply",
+    it: ImportedText,
     place: Place,
     text: str,
     user: User,
     agent: Agent | None,
     key: str,
     findings: tuple[str, ...],
-) -> Item:
+) -> ImportItem:
     there = await taking.store.documents.get(place)
     notes = ["added to what the day has already"] if there is not None and there.text else []
     await _append(taking, it, place, text, user, key)
     return taking.done("document", it, "taken", _told(place, agent), *notes, findings=findings)
 
 
-async def _append(taking: "Taking", it: Found, place: Place, text: str, user: User, key: str) -> None:
+async def _append(taking: "ImportApply", it: ImportedItem, place: Place, text: str, user: User, key: str) -> None:
     day = place.name.removeprefix(DAILY).removesuffix(".md")
     head = "" if text.lstrip().startswith("# ") else f"# {day}\n\n"
     new = NewVersion(place=place, user=user.id, by=_by(taking, it, ""), text=text, key=key)
     await taking.store.documents.append(new, head)
 
 
-def _parts(it: Text, product: str) -> list[tuple[str, str]]:
+def _parts(it: ImportedText, product: str) -> list[tuple[str, str]]:
     """Return a document under its name; one that is too long in parts, the first under its own."""
     text = f"{it.text.strip()}\n"
     parse(it.name)
@@ -205,7 +207,7 @@ def _is_first(version: DocumentVersion) -> bool:
     return version.version == 1 and version.by.author == _SETUP
 
 
-def _approver(taking: "Taking", user: User, name: str, *, danger: bool) -> str:
+def _approver(taking: "ImportApply", user: User, name: str, *, danger: bool) -> str:
     """Return who stands behind a document of identity: the operator, for what is theirs, if they say so."""
     mine = user.id == taking.owner.id and taking.owner.operator
     if not taking.approve or danger or name not in IDENTITY_DOCUMENTS or not mine:
@@ -213,7 +215,7 @@ def _approver(taking: "Taking", user: User, name: str, *, danger: bool) -> str:
     return next((key for key in taking.owner.keys if key.startswith("direct:")), f"direct:{taking.owner.id}")
 
 
-def _by(taking: "Taking", it: Found, approver: str) -> Attribution:
+def _by(taking: "ImportApply", it: ImportedItem, approver: str) -> Attribution:
     return Attribution(
         origin=Origin.FILE,
         author=f"migrate-from {taking.product}",
@@ -223,7 +225,7 @@ def _by(taking: "Taking", it: Found, approver: str) -> Attribution:
     )
 
 
-def _hold(taking: "Taking", place: Place, agent: Agent | None, there: Document | None) -> None:
+def _hold(taking: "ImportApply", place: Place, agent: Agent | None, there: Document | None) -> None:
     if place.name in IDENTITY_DOCUMENTS and there is not None and not there.version.by.approved:
         told = _told(place, agent)
         if told not in taking.held:
@@ -233,7 +235,9 @@ def _hold(taking: "Taking", place: Place, agent: Agent | None, there: Document |
 # -- conversations -----------------------------------------------------------------------------------------------------
 
 
-async def _talk(taking: "Taking", it: Found, agent: Agent, lines: list[Line], budget: list[int]) -> Item:
+async def _talk(
+    taking: "ImportApply", it: ImportedItem, agent: Agent, lines: list[ImportedLine], budget: list[int]
+) -> ImportItem:
     user = await taking.store.people.get(agent.user) or taking.owner
     zone = zone_of(user.zone)
     names = {"": user.name, "assistant": agent.config.name or "assistant"}

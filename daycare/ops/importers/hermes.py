@@ -6,11 +6,19 @@ from daycare.base.cron import NOBODY
 from daycare.base.errors import DaycareError
 from daycare.base.path import Kind
 from daycare.ops.importers.accounts import Accounts
-from daycare.ops.importers.found import MAIN, OWNER, AgentFound, Job, Setting, Text, Trove
+from daycare.ops.importers.import_model import (
+    MAIN,
+    OWNER,
+    ImportedAgent,
+    ImportedJob,
+    ImportedSetting,
+    ImportedText,
+    ImportModel,
+)
 from daycare.ops.importers.openclaw_keys import of_variable
-from daycare.ops.importers.reading import Reading
-from daycare.ops.importers.schedules import Schedule, every, expression, interval, once, spec_of, zone_or_none
-from daycare.ops.importers.source import Source, loads
+from daycare.ops.importers.reading import ImportReading
+from daycare.ops.importers.schedules import ImportedSchedule, every, expression, interval, once, spec_of, zone_or_none
+from daycare.ops.importers.source import ImportSource, loads
 from daycare.ops.importers.tables import opened
 from daycare.ops.importers.words import at, day, key_of, moment, slug, text_of, texts
 
@@ -23,24 +31,24 @@ _GROUPS: Final = ("group", "channel", "thread", "forum", "supergroup")
 _VARIABLES: Final = {"TELEGRAM_BOT_TOKEN": "telegram", "SLACK_BOT_TOKEN": "slack", "SLACK_APP_TOKEN": "slack.app"}
 
 
-def is_one(source: Source) -> bool:
+def is_one(source: ImportSource) -> bool:
     """Return whether a folder is one of Hermes."""
     return any(map(source.has, ("config.yaml", "state.db", "cron/jobs.json", "SOUL.md"))) or source.has_folder(
         "memories"
     )
 
 
-def read(source: Source, reading: Reading) -> Trove:
+def read(source: ImportSource, reading: ImportReading) -> ImportModel:
     """Return what is in a home of Hermes."""
-    trove = Trove("hermes")
-    accounts = Accounts(trove)
+    imported = ImportModel("hermes")
+    accounts = Accounts(imported)
     homes = [(source, MAIN)]
     for name in source.names("profiles", folders=True):
         inner = source.below(f"profiles/{name}")
         if inner is not None and is_one(inner):
             homes.append((inner, f"profile:{name}"))
-            trove.agents.append(
-                AgentFound(
+            imported.agents.append(
+                ImportedAgent(
                     ref=f"profile:{name}",
                     person=OWNER,
                     kind=Kind.AGENT,
@@ -54,32 +62,32 @@ def read(source: Source, reading: Reading) -> Trove:
         _allowed(home, accounts)
     whose = accounts.people(reading.me)
     for home, ref in homes:
-        _home(home, ref, trove, whose, reading)
-    return trove
+        _home(home, ref, imported, whose, reading)
+    return imported
 
 
-def _home(source: Source, ref: str, trove: Trove, whose: dict[str, str], reading: Reading) -> None:
+def _home(source: ImportSource, ref: str, imported: ImportModel, whose: dict[str, str], reading: ImportReading) -> None:
     config = source.yaml("config.yaml")
     config = config if isinstance(config, dict) else {}
     zone = zone_or_none(text_of(config.get("timezone")))
-    _texts(source, ref, trove)
-    _jobs(source, ref, trove, whose, zone)
+    _texts(source, ref, imported)
+    _jobs(source, ref, imported, whose, zone)
     if ref == MAIN:
-        _settings(source, trove, config)
+        _settings(source, imported, config)
     for variable, value in source.env(".env").items():
-        _variable(source, trove, variable, value)
+        _variable(source, imported, variable, value)
     if source.has("auth.json"):
-        trove.leave(
+        imported.leave(
             "signed-in accounts", source.shown("auth.json"), "they are bound to the other program: daycare keys add"
         )
     if reading.history:
-        _talks(source, ref, trove, whose)
+        _talks(source, ref, imported, whose)
     if skills := source.names("skills", folders=True):
         why = "they name programs of Hermes: look at them, then daycare memory write skills/NAME.md"
-        trove.leave(f"{len(skills)} folders of skills", source.shown("skills"), why)
+        imported.leave(f"{len(skills)} folders of skills", source.shown("skills"), why)
 
 
-def _allowed(source: Source, accounts: Accounts) -> None:
+def _allowed(source: ImportSource, accounts: Accounts) -> None:
     """Collect who may write: of `.env`, and who was paired, which also knows their names."""
     for folder in ("platforms/pairing", "pairing"):
         for file in source.names(folder, "-approved.json"):
@@ -96,39 +104,43 @@ def _allowed(source: Source, accounts: Accounts) -> None:
                 accounts.add(variable.removesuffix(_ALLOWED).lower(), account, source.shown(f".env {variable}"))
 
 
-def _settings(source: Source, trove: Trove, config: dict[str, Any]) -> None:
+def _settings(source: ImportSource, imported: ImportModel, config: dict[str, Any]) -> None:
     model = config.get("model")
     name = text_of(model) or text_of(at(model, "default")) or text_of(at(model, "name"))
     provider = text_of(at(model, "provider"))
     if name:
         known = provider if provider and provider not in ("auto", "custom") else "openrouter"
         value = name if name.startswith(f"{known}/") else f"{known}/{name}"
-        trove.settings.append(Setting(section="models", key="default", value=value, source="config.yaml model"))
+        imported.settings.append(
+            ImportedSetting(section="models", key="default", value=value, source="config.yaml model")
+        )
     if url := text_of(at(model, "base_url")):
         section = f"providers.{slug(provider or 'custom')}"
-        trove.settings.append(Setting(section=section, key="base_url", value=url, source="config.yaml model.base_url"))
+        imported.settings.append(
+            ImportedSetting(section=section, key="base_url", value=url, source="config.yaml model.base_url")
+        )
 
 
-def _variable(source: Source, trove: Trove, variable: str, value: str) -> None:
+def _variable(source: ImportSource, imported: ImportModel, variable: str, value: str) -> None:
     where = source.shown(f".env {variable}")
     if variable in _VARIABLES:
-        trove.secret(_VARIABLES[variable], value, where)
+        imported.secret(_VARIABLES[variable], value, where)
     else:
-        of_variable(trove, variable, value, where)
+        of_variable(imported, variable, value, where)
 
 
-def _texts(source: Source, ref: str, trove: Trove) -> None:
+def _texts(source: ImportSource, ref: str, imported: ImportModel) -> None:
     agent = "" if ref == MAIN else ref
     for file, name in (("SOUL.md", "SOUL.md"), ("memories/SOUL.md", "SOUL.md")):
         if text := (source.text(file) or "").strip():
-            trove.keep(Text(person=OWNER, agent=agent, name=name, text=text, source=source.shown(file)))
+            imported.keep(ImportedText(person=OWNER, agent=agent, name=name, text=text, source=source.shown(file)))
             break
     listed = ("its entries became a list",)
     if entries := _entries(source.text("memories/USER.md")):
         name, changes = ("USER.md", listed) if not agent else ("knowledge/hermes-user.md", (*listed, "kept alongside"))
         text = "# About the user\n\n" + entries
-        trove.keep(
-            Text(
+        imported.keep(
+            ImportedText(
                 person=OWNER,
                 agent=agent,
                 name=name,
@@ -140,12 +152,14 @@ def _texts(source: Source, ref: str, trove: Trove) -> None:
     if entries := _entries(source.text("memories/MEMORY.md")):
         text = "# Memory\n\n" + entries
         where = source.shown("memories/MEMORY.md")
-        trove.keep(Text(person=OWNER, agent=ref, name="MEMORY.md", text=text, source=where, changes=listed))
+        imported.keep(ImportedText(person=OWNER, agent=ref, name="MEMORY.md", text=text, source=where, changes=listed))
     archived = [text_of(at(line, "entry") or at(line, "content") or at(line, "text")) for line in _archive(source)]
     if any(archived):
         text = "# What had to leave the memory\n\n" + "".join(f"- {_item(each)}\n" for each in archived if each)
         where = source.shown("memories/ARCHIVE.jsonl")
-        trove.keep(Text(person=OWNER, agent=agent, name="knowledge/hermes-archive.md", text=text, source=where))
+        imported.keep(
+            ImportedText(person=OWNER, agent=agent, name="knowledge/hermes-archive.md", text=text, source=where)
+        )
     for file in source.names("memories", ".md"):
         if file not in ("SOUL.md", "USER.md", "MEMORY.md") and (
             text := (source.text(f"memories/{file}") or "").strip()
@@ -154,10 +168,10 @@ def _texts(source: Source, ref: str, trove: Trove) -> None:
             name = f"daily/{dated}.md" if dated else f"knowledge/{slug(file.removesuffix('.md'))}.md"
             whose = ref if dated else agent
             where = source.shown(f"memories/{file}")
-            trove.keep(Text(person=OWNER, agent=whose, name=name, text=text, source=where))
+            imported.keep(ImportedText(person=OWNER, agent=whose, name=name, text=text, source=where))
 
 
-def _archive(source: Source) -> list[Any]:
+def _archive(source: ImportSource) -> list[Any]:
     return list(source.lines("memories/ARCHIVE.jsonl")) if source.has("memories/ARCHIVE.jsonl") else []
 
 
@@ -174,7 +188,7 @@ def _item(text: str) -> str:
 # -- jobs --------------------------------------------------------------------------------------------------------------
 
 
-def _jobs(source: Source, ref: str, trove: Trove, whose: dict[str, str], zone: str) -> None:
+def _jobs(source: ImportSource, ref: str, imported: ImportModel, whose: dict[str, str], zone: str) -> None:
     listed = source.json("cron/jobs.json")
     listed = at(listed, "jobs") if isinstance(listed, dict) else listed
     for number, job in enumerate(listed if isinstance(listed, list) else ()):
@@ -184,13 +198,15 @@ def _jobs(source: Source, ref: str, trove: Trove, whose: dict[str, str], zone: s
         name = text_of(job.get("name")) or f"job {number + 1}"
         where = source.shown(f"cron/jobs.json {job_id[:40]}")
         try:
-            trove.jobs.append(_job(f"{ref}/{job_id}", name, job, where, ref, whose, zone))
+            imported.jobs.append(_job(f"{ref}/{job_id}", name, job, where, ref, whose, zone))
         except (DaycareError, ValueError) as error:
             why = error.message if isinstance(error, DaycareError) else str(error)
-            trove.leave(f"the job {name[:80]}", where, why)
+            imported.leave(f"the job {name[:80]}", where, why)
 
 
-def _job(job_id: str, name: str, job: dict[str, Any], where: str, ref: str, whose: dict[str, str], zone: str) -> Job:
+def _job(
+    job_id: str, name: str, job: dict[str, Any], where: str, ref: str, whose: dict[str, str], zone: str
+) -> ImportedJob:
     if job.get("no_agent") is True or (job.get("script") and not text_of(job.get("prompt"))):
         raise ValueError("it runs a program, and here jobs ask an agent")
     if job.get("state") == "completed":
@@ -207,7 +223,7 @@ def _job(job_id: str, name: str, job: dict[str, Any], where: str, ref: str, whos
     spec, changed = spec_of(
         schedule, text_of(job.get("prompt")), description=name, delete=times == 1, fresh=ref == MAIN
     )
-    return Job(
+    return ImportedJob(
         ref=job_id,
         person=OWNER,
         name=slug(name, f"job-{slug(job_id)[:8]}", most=40),
@@ -220,7 +236,7 @@ def _job(job_id: str, name: str, job: dict[str, Any], where: str, ref: str, whos
     )
 
 
-def _schedule(tree: Any, anchor: int | None, zone: str) -> Schedule:
+def _schedule(tree: Any, anchor: int | None, zone: str) -> ImportedSchedule:
     if isinstance(tree, str):
         return expression(tree, zone)
     kind = at(tree, "kind")
@@ -251,7 +267,7 @@ def _deliver(job: dict[str, Any], whose: dict[str, str]) -> tuple[str, list[str]
 # -- conversations -----------------------------------------------------------------------------------------------------
 
 
-def _talks(source: Source, ref: str, trove: Trove, whose: dict[str, str]) -> None:
+def _talks(source: ImportSource, ref: str, imported: ImportModel, whose: dict[str, str]) -> None:
     with opened(source, "state.db") as tables:
         if tables is None:
             return
@@ -265,7 +281,7 @@ def _talks(source: Source, ref: str, trove: Trove, whose: dict[str, str]) -> Non
             person = whose.get(key, OWNER)
             refs[text_of(row.get("id"))] = ref if person == OWNER else f"person:{person}"
         if left:
-            trove.leave(
+            imported.leave(
                 f"{left} conversations in groups, or of jobs", source.shown("state.db"), "they are nobody's own"
             )
         for row in tables.rows("messages", order="id"):
@@ -274,7 +290,7 @@ def _talks(source: Source, ref: str, trove: Trove, whose: dict[str, str]) -> Non
                 continue
             at_ms = moment(row.get("timestamp"))
             if at_ms is not None:
-                trove.say(of, at_ms, "" if row["role"] == "user" else "assistant", _said(row.get("content")))
+                imported.say(of, at_ms, "" if row["role"] == "user" else "assistant", _said(row.get("content")))
 
 
 def _hidden(row: dict[str, Any]) -> bool:

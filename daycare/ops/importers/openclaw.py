@@ -8,10 +8,10 @@ from typing import Any, Final
 from daycare.base.path import Kind
 from daycare.ops.importers import openclaw_jobs, openclaw_keys
 from daycare.ops.importers.accounts import Accounts
-from daycare.ops.importers.found import MAIN, OWNER, AgentFound, Setting, Text, Trove
-from daycare.ops.importers.reading import Reading
+from daycare.ops.importers.import_model import MAIN, OWNER, ImportedAgent, ImportedSetting, ImportedText, ImportModel
+from daycare.ops.importers.reading import ImportReading
 from daycare.ops.importers.schedules import zone_or_none
-from daycare.ops.importers.source import Source
+from daycare.ops.importers.source import ImportSource
 from daycare.ops.importers.tables import Tables, opened, tree
 from daycare.ops.importers.words import at, day, moment, slug, text_of, texts
 
@@ -41,19 +41,19 @@ _SILENT: Final = ("HEARTBEAT_OK", "NO_REPLY", "NO_FLUSH")
 _NOT_THEIRS: Final = (":group:", ":channel:", ":room:", "cron:", "hook:", ":subagent:", ":acp:", ":heartbeat")
 
 
-def is_one(source: Source) -> bool:
+def is_one(source: ImportSource) -> bool:
     """Return whether a folder is one of OpenClaw's."""
     return any(map(source.has, (*CONFIGS, "SOUL.md", "AGENTS.md", "cron/jobs.json"))) or source.has_folder("workspace")
 
 
-def read(source: Source, reading: Reading) -> Trove:
+def read(source: ImportSource, reading: ImportReading) -> ImportModel:
     """Return what is in a folder of OpenClaw."""
-    trove = Trove("openclaw")
+    imported = ImportModel("openclaw")
     name = next(filter(source.has, CONFIGS), "")
     config = source.json(name) if name else None
     config = config if isinstance(config, dict) else {}
     agents = _Agents(config)
-    accounts = Accounts(trove)
+    accounts = Accounts(imported)
     _allowed(source, config, name, accounts)
     with opened(source, STATE) as state:
         if state is not None:
@@ -61,13 +61,13 @@ def read(source: Source, reading: Reading) -> Trove:
                 accounts.add(text_of(row.get("channel_key")), text_of(row.get("entry")), STATE)
         whose = accounts.people(reading.me)
         zone = zone_or_none(text_of(at(config, "agents", "defaults", "userTimezone")))
-        openclaw_jobs.read(source, state, trove, agents.ref, whose, zone)
-    _settings(trove, config, name, agents)
-    openclaw_keys.read(source, trove, config, name)
-    _workspaces(source, trove, config, agents, reading.workspace)
+        openclaw_jobs.read(source, state, imported, agents.ref, whose, zone)
+    _settings(imported, config, name, agents)
+    openclaw_keys.read(source, imported, config, name)
+    _workspaces(source, imported, config, agents, reading.workspace)
     if reading.history:
-        _talks(source, trove, agents, whose)
-    return trove
+        _talks(source, imported, agents, whose)
+    return imported
 
 
 class _Agents:
@@ -86,7 +86,7 @@ class _Agents:
         return MAIN if agent_id in ("", self.main) else f"agent:{agent_id}"
 
 
-def _allowed(source: Source, config: dict[str, Any], name: str, accounts: Accounts) -> None:
+def _allowed(source: ImportSource, config: dict[str, Any], name: str, accounts: Accounts) -> None:
     """Collect who may write: of the settings, and who was paired."""
     for account in texts(at(config, "commands", "ownerAllowFrom")):
         channel, colon, rest = account.partition(":")
@@ -114,47 +114,49 @@ def _allowed(source: Source, config: dict[str, Any], name: str, accounts: Accoun
             accounts.add(channel, account, f"credentials/{file}")
 
 
-def _settings(trove: Trove, config: dict[str, Any], name: str, agents: _Agents) -> None:
+def _settings(imported: ImportModel, config: dict[str, Any], name: str, agents: _Agents) -> None:
     called = (
         at(config, "identity", "name") or at(agents.main_table, "identity", "name") or agents.main_table.get("name")
     )
     if text_of(called):
-        trove.settings.append(Setting(section="agent", key="name", value=text_of(called)[:64], source=name))
+        imported.settings.append(ImportedSetting(section="agent", key="name", value=text_of(called)[:64], source=name))
     defaults = at(config, "agents", "defaults") or at(config, "agent")
     model = agents.main_table.get("model") or at(defaults, "model")
     primary = text_of(model) or text_of(at(model, "primary"))
     if primary:
-        trove.settings.append(Setting(section="models", key="default", value=primary, source=name))
+        imported.settings.append(ImportedSetting(section="models", key="default", value=primary, source=name))
     for other in texts(at(model, "fallbacks"))[:8]:
-        trove.settings.append(Setting(section="models", key="fallbacks", value=other, source=name))
+        imported.settings.append(ImportedSetting(section="models", key="fallbacks", value=other, source=name))
     providers = at(config, "models", "providers")
     for provider, table in providers.items() if isinstance(providers, dict) else ():
         if url := text_of(at(table, "baseUrl")):
             section = f"providers.{slug(provider)}"
-            trove.settings.append(Setting(section=section, key="base_url", value=url, source=name))
+            imported.settings.append(ImportedSetting(section=section, key="base_url", value=url, source=name))
     if beat := text_of(at(defaults, "heartbeat", "every")):
         why = "what spends by itself is switched on by who pays: daycare agents set PATH --heartbeat"
-        trove.leave(f"heartbeat every {beat[:20]}", f"{name} heartbeat", why)
+        imported.leave(f"heartbeat every {beat[:20]}", f"{name} heartbeat", why)
 
 
 # -- workspaces --------------------------------------------------------------------------------------------------------
 
 
-def _workspaces(source: Source, trove: Trove, config: dict[str, Any], agents: _Agents, other: Path | None) -> None:
+def _workspaces(
+    source: ImportSource, imported: ImportModel, config: dict[str, Any], agents: _Agents, other: Path | None
+) -> None:
     wanted = agents.main_table.get("workspace") or at(config, "agents", "defaults", "workspace")
     wanted = text_of(wanted or at(config, "agent", "workspace"))
     if other is not None:
-        outside = Source(other, told=f"{other.name}/")
+        outside = ImportSource(other, told=f"{other.name}/")
         outside.problems = source.problems
-        _workspace(outside, trove, MAIN, "")
+        _workspace(outside, imported, MAIN, "")
     elif found := _within(source, wanted) or next(filter(source.has_folder, ("workspace", "clawd")), ""):
         if inner := source.below(found):
-            _workspace(inner, trove, MAIN, "")
+            _workspace(inner, imported, MAIN, "")
     elif source.has("SOUL.md") or source.has("AGENTS.md"):
-        _workspace(source, trove, MAIN, "")
+        _workspace(source, imported, MAIN, "")
     elif wanted:
         why = "it lies outside of what was named: --workspace DIR reads it"
-        trove.leave(f"the workspace {wanted[:100]}", "agents.defaults.workspace", why)
+        imported.leave(f"the workspace {wanted[:100]}", "agents.defaults.workspace", why)
     for table in agents.tables:
         agent_id = text_of(table.get("id"))
         ref = agents.ref(agent_id)
@@ -162,14 +164,16 @@ def _workspaces(source: Source, trove: Trove, config: dict[str, Any], agents: _A
             continue
         title = text_of(at(table, "identity", "name")) or text_of(table.get("name")) or agent_id
         path = _within(source, text_of(table.get("workspace"))) or f"workspace-{agent_id}"
-        trove.agents.append(
-            AgentFound(ref=ref, person=OWNER, kind=Kind.AGENT, name=slug(agent_id), title=title, source="agents.list")
+        imported.agents.append(
+            ImportedAgent(
+                ref=ref, person=OWNER, kind=Kind.AGENT, name=slug(agent_id), title=title, source="agents.list"
+            )
         )
         if inner := source.below(path) if _plain(path) else None:
-            _workspace(inner, trove, ref, ref)
+            _workspace(inner, imported, ref, ref)
 
 
-def _workspace(source: Source, trove: Trove, daily: str, agent: str) -> None:
+def _workspace(source: ImportSource, imported: ImportModel, daily: str, agent: str) -> None:
     """Take a workspace. `agent` is empty for the owner's own: what is theirs is shared by all their conversations."""
     there = set(source.names("", ".md"))
     for file, (name, changes) in _FILES.items():
@@ -179,14 +183,16 @@ def _workspace(source: Source, trove: Trove, daily: str, agent: str) -> None:
             changes = ("kept alongside: there is one for all agents of a person",)
             name = f"knowledge/openclaw-{name.lower()}"
         whose = daily if name == "MEMORY.md" else agent
-        trove.keep(
-            Text(person=OWNER, agent=whose, name=name, text=text, source=source.shown(file), changes=tuple(changes))
+        imported.keep(
+            ImportedText(
+                person=OWNER, agent=whose, name=name, text=text, source=source.shown(file), changes=tuple(changes)
+            )
         )
     if "BOOTSTRAP.md" in there:
-        trove.leave("BOOTSTRAP.md", source.shown("BOOTSTRAP.md"), "it is for the first start of another program")
+        imported.leave("BOOTSTRAP.md", source.shown("BOOTSTRAP.md"), "it is for the first start of another program")
     if skills := source.names("skills", folders=True):
         why = "they name programs of OpenClaw: look at them, then daycare memory write skills/NAME.md"
-        trove.leave(f"{len(skills)} skills", source.shown("skills"), why)
+        imported.leave(f"{len(skills)} skills", source.shown("skills"), why)
     for path in _notes(source):
         if not (text := _text(source, path)):
             continue
@@ -194,21 +200,21 @@ def _workspace(source: Source, trove: Trove, daily: str, agent: str) -> None:
         dated = day(file) if file.count("/") == 0 else ""
         name = f"daily/{dated}.md" if dated else f"knowledge/{slug(file.removesuffix('.md').replace('/', '-'))}.md"
         whose = daily if dated else agent
-        trove.keep(Text(person=OWNER, agent=whose, name=name, text=text, source=source.shown(path)))
+        imported.keep(ImportedText(person=OWNER, agent=whose, name=name, text=text, source=source.shown(path)))
 
 
-def _notes(source: Source) -> Iterator[str]:
+def _notes(source: ImportSource) -> Iterator[str]:
     yield from (f"memory/{file}" for file in source.names("memory", ".md"))
     for folder in source.names("memory", folders=True):
         if not folder.startswith("."):
             yield from (f"memory/{folder}/{file}" for file in source.names(f"memory/{folder}", ".md"))
 
 
-def _text(source: Source, path: str) -> str:
+def _text(source: ImportSource, path: str) -> str:
     return (source.text(path) or "").strip()
 
 
-def _within(source: Source, path: str) -> str:
+def _within(source: ImportSource, path: str) -> str:
     """Return where a folder of the settings is within the source, empty if it is not."""
     parts = PurePosixPath(path).parts
     for folder in _FOLDERS:
@@ -227,12 +233,12 @@ def _plain(path: str) -> bool:
 # -- conversations -----------------------------------------------------------------------------------------------------
 
 
-def _talks(source: Source, trove: Trove, agents: _Agents, whose: dict[str, str]) -> None:
+def _talks(source: ImportSource, imported: ImportModel, agents: _Agents, whose: dict[str, str]) -> None:
     for agent_id in source.names("agents", folders=True):
         ref = agents.ref(agent_id)
-        if ref != MAIN and all(each.ref != ref for each in trove.agents):
-            trove.agents.append(
-                AgentFound(ref=ref, person=OWNER, kind=Kind.AGENT, name=slug(agent_id), source=f"agents/{agent_id}")
+        if ref != MAIN and all(each.ref != ref for each in imported.agents):
+            imported.agents.append(
+                ImportedAgent(ref=ref, person=OWNER, kind=Kind.AGENT, name=slug(agent_id), source=f"agents/{agent_id}")
             )
         folder = f"agents/{agent_id}/sessions"
         index = source.json(f"{folder}/sessions.json")
@@ -243,16 +249,16 @@ def _talks(source: Source, trove: Trove, agents: _Agents, whose: dict[str, str])
             session = file.removesuffix(".jsonl").partition("-topic-")[0]
             path = f"{folder}/{file}"
             if "-topic-" in file or _of_others(keys.get(session, "")):
-                trove.leave("a conversation in a group, or of a job", path, "it is nobody's own")
+                imported.leave("a conversation in a group, or of a job", path, "it is nobody's own")
                 continue
-            _talk(trove, _ref(ref, keys.get(session, ""), whose), source.lines(path))
+            _talk(imported, _ref(ref, keys.get(session, ""), whose), source.lines(path))
         database = f"agents/{agent_id}/agent/openclaw-agent.sqlite"
         with opened(source, database) as tables:
             if tables is not None:
-                _table_talks(trove, tables, ref, whose, database)
+                _table_talks(imported, tables, ref, whose, database)
 
 
-def _table_talks(trove: Trove, tables: Tables, ref: str, whose: dict[str, str], path: str) -> None:
+def _table_talks(imported: ImportModel, tables: Tables, ref: str, whose: dict[str, str], path: str) -> None:
     windows = tables.rows("session_windows") if tables.columns("session_windows") else tables.rows("sessions")
     keys = {text_of(row.get("session_id")): text_of(row.get("session_key")) for row in windows}
     others = set()
@@ -261,9 +267,9 @@ def _table_talks(trove: Trove, tables: Tables, ref: str, whose: dict[str, str], 
         if _of_others(keys.get(session, "")):
             others.add(session)
             continue
-        _talk(trove, _ref(ref, keys.get(session, ""), whose), iter((tree(row.get("event_json")),)))
+        _talk(imported, _ref(ref, keys.get(session, ""), whose), iter((tree(row.get("event_json")),)))
     if others:
-        trove.leave(f"{len(others)} conversations in groups, or of jobs", path, "they are nobody's own")
+        imported.leave(f"{len(others)} conversations in groups, or of jobs", path, "they are nobody's own")
 
 
 def _of_others(key: str) -> bool:
@@ -282,7 +288,7 @@ def _ref(ref: str, session_key: str, whose: dict[str, str]) -> str:
     return ref
 
 
-def _talk(trove: Trove, ref: str, entries: Iterator[Any]) -> None:
+def _talk(imported: ImportModel, ref: str, entries: Iterator[Any]) -> None:
     for entry in entries:
         if not isinstance(entry, dict) or entry.get("type") != "message":
             continue
@@ -295,7 +301,7 @@ def _talk(trove: Trove, ref: str, entries: Iterator[Any]) -> None:
         if role == "user":
             said = _IDS.sub("", _ENVELOPE.sub("", said))
         if at_ms is not None and said.strip() not in _SILENT:
-            trove.say(ref, at_ms, "" if role == "user" else "assistant", said)
+            imported.say(ref, at_ms, "" if role == "user" else "assistant", said)
 
 
 def _said(content: Any) -> str:

@@ -5,9 +5,9 @@ from typing import Any
 
 from daycare.base.cron import NOBODY
 from daycare.base.errors import DaycareError
-from daycare.ops.importers.found import MAIN, OWNER, Job, Trove
-from daycare.ops.importers.schedules import Schedule, every, expression, interval, once, spec_of
-from daycare.ops.importers.source import Source
+from daycare.ops.importers.import_model import MAIN, OWNER, ImportedJob, ImportModel
+from daycare.ops.importers.schedules import ImportedSchedule, every, expression, interval, once, spec_of
+from daycare.ops.importers.source import ImportSource
 from daycare.ops.importers.tables import Tables, tree
 from daycare.ops.importers.words import at, key_of, moment, slug, text_of
 
@@ -15,14 +15,14 @@ FILE = "cron/jobs.json"
 
 
 def read(
-    source: Source,
+    source: ImportSource,
     state: Tables | None,
-    trove: Trove,
+    imported: ImportModel,
     ref: Callable[[str], str],
     whose: dict[str, str],
     zone: str,
 ) -> None:
-    """Put the jobs into the trove; the table counts where both have one."""
+    """Put the jobs into the import model; the table counts where both have one."""
     jobs: dict[str, tuple[dict[str, Any], str]] = {}
     listed = source.json(FILE)
     listed = at(listed, "jobs") if isinstance(listed, dict) else listed
@@ -37,10 +37,10 @@ def read(
     for number, (job_id, (job, where)) in enumerate(jobs.items()):
         name = text_of(job.get("name")) or f"job {number + 1}"
         try:
-            trove.jobs.append(_job(job_id, name, job, f"{where} {job_id[:40]}", ref, whose, zone))
+            imported.jobs.append(_job(job_id, name, job, f"{where} {job_id[:40]}", ref, whose, zone))
         except (DaycareError, ValueError) as error:
             why = error.message if isinstance(error, DaycareError) else str(error)
-            trove.leave(f"the job {name[:80]}", f"{where} {job_id[:40]}", why)
+            imported.leave(f"the job {name[:80]}", f"{where} {job_id[:40]}", why)
 
 
 def _job(
@@ -51,7 +51,7 @@ def _job(
     ref: Callable[[str], str],
     whose: dict[str, str],
     zone: str,
-) -> Job:
+) -> ImportedJob:
     schedule = _schedule(job.get("schedule"), zone)
     payload = job.get("payload")
     kind = at(payload, "kind")
@@ -75,7 +75,7 @@ def _job(
         delete=job.get("deleteAfterRun") is True,
         fresh=not target,
     )
-    return Job(
+    return ImportedJob(
         ref=job_id,
         person=OWNER,
         name=slug(name, f"job-{slug(job_id)[:8]}", most=40),
@@ -88,7 +88,7 @@ def _job(
     )
 
 
-def _schedule(tree_: Any, zone: str) -> Schedule:
+def _schedule(tree_: Any, zone: str) -> ImportedSchedule:
     kind = at(tree_, "kind")
     if kind == "at":
         return once(at(tree_, "at") or at(tree_, "atMs"), zone)

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class ImportReading(msgspec.Struct, frozen=True, kw_only=True):
     """How to read. `me` are connector keys of the owner, `workspace` a folder that lies elsewhere.
 
     `history`: old conversations are read, too.

@@ -17,7 +17,7 @@ FOLDER: Final = "imports"
 _WHAT: Final = ("person", "agent", "document", "job", "subscription", "conversation", "key", "other")
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class ImportItem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing. `taken` as it was, `changed` as `notes` say, `left` for the reason there, or `there` already.
 
     `target` is where it is here. `findings` are what is suspicious in its text.
@@ -31,7 +31,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[str, ...] = ()
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """An import. `settings` are lines for config.toml, `keys` secrets to be added by hand, `held` documents that stand
     in no prompt before somebody approves them, `backup` what was made before, `file` where this is kept.
     """
@@ -41,7 +41,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     dry_run: bool
     at_ms: int
-    items: tuple[Item, ...]
+    items: tuple[ImportItem, ...]
     settings: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return built | {"counts": self.counts}
 
 
-def save(home: Home, report: Report) -> Path:
+def save(home: Home, report: ImportReport) -> Path:
     """Keep a report in the home, mode 0600; return where."""
     folder = home.path / FOLDER
     file = folder / f"{report.product}-{report.at_ms}.json"

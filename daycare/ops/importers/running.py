@@ -17,16 +17,16 @@ from daycare.base.limits import EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import without_secrets
 from daycare.config import Config, load
 from daycare.features import open_store
+from daycare.features.backups.backup_store import name_of, publish
 from daycare.features.backups.making import Making
-from daycare.features.backups.shelf import name_of, publish
 from daycare.features.exports.archive import anonymous
 from daycare.ops import bare
 from daycare.ops.importers import daycare_ts, hermes, openclaw
-from daycare.ops.importers.found import Setting, Trove
-from daycare.ops.importers.reading import Reading
-from daycare.ops.importers.report import Item, Report, save
-from daycare.ops.importers.source import Source
-from daycare.ops.importers.taking import Taking
+from daycare.ops.importers.apply import ImportApply
+from daycare.ops.importers.import_model import ImportedSetting, ImportModel
+from daycare.ops.importers.reading import ImportReading
+from daycare.ops.importers.report import ImportItem, ImportReport, save
+from daycare.ops.importers.source import ImportSource
 from daycare.ops.importers.words import key_of
 from daycare.ops.owner import owner_of
 from daycare.store.home import MEMORY, Home
@@ -34,7 +34,7 @@ from daycare.store.sqlite import copies
 from daycare.store.sqlite.database import refuse_damage
 from daycare.store.vault import Vault, open_vault
 
-Product = tuple[Callable[[Source], bool], Callable[[Source, Reading], Trove]]
+Product = tuple[Callable[[ImportSource], bool], Callable[[ImportSource, ImportReading], ImportModel]]
 PRODUCTS: Final[dict[str, Product]] = {
     "openclaw": (openclaw.is_one, openclaw.read),
     "hermes": (hermes.is_one, hermes.read),
@@ -43,7 +43,7 @@ PRODUCTS: Final[dict[str, Product]] = {
 CONNECTORS: Final = ("direct", "telegram", "whatsapp", "whatsapp-cloud")  # that come with daycare
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class ImportRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a person wants of an import."""
 
     product: str
@@ -58,7 +58,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     pause_jobs: bool = False
 
 
-def dry_run(home: Home, wish: Wish, *, clock: Clock | None = None) -> Report:
+def dry_run(home: Home, wish: ImportRequest, *, clock: Clock | None = None) -> ImportReport:
     """Return what an import would come to. It is done in a copy of the database; no lock is needed."""
     location = _database(home)
     with tempfile.TemporaryDirectory(prefix="daycare-import-") as folder:
@@ -67,7 +67,7 @@ def dry_run(home: Home, wish: Wish, *, clock: Clock | None = None) -> Report:
         return bare.run(partial(_take, home, wish, str(copy), clock=clock or SystemClock(), dry=True))
 
 
-def migrate(home: Home, wish: Wish, *, clock: Clock | None = None) -> Report:
+def migrate(home: Home, wish: ImportRequest, *, clock: Clock | None = None) -> ImportReport:
     """Import, after a backup. The caller has the home's lock."""
     clock = clock or SystemClock()
     location = _database(home)
@@ -79,7 +79,7 @@ def migrate(home: Home, wish: Wish, *, clock: Clock | None = None) -> Report:
     return msgspec.structs.replace(done, file=str(save(home, done)))
 
 
-async def _take(home: Home, wish: Wish, location: str, *, clock: Clock, dry: bool) -> Report:
+async def _take(home: Home, wish: ImportRequest, location: str, *, clock: Clock, dry: bool) -> ImportReport:
     config = load(home.path)
     vault: Vault | None = open_vault(home.key_file) if wish.with_keys and not dry else None
     async with open_store(location, clock) as store:
@@ -88,8 +88,8 @@ async def _take(home: Home, wish: Wish, location: str, *, clock: Clock, dry: boo
             raise NotFoundError("USER_UNKNOWN", f"importing for {wish.user}: no such user", hint="daycare users list")
         operator = await store.people.get(await owner_of(store, config)) or owner
         await introduce(store.documents, Persona(config.agent.name, config.agent.tone), operator)
-        source, trove = await trio.to_thread.run_sync(_read, home, wish)
-        taking = Taking(
+        source, imported = await trio.to_thread.run_sync(_read, home, wish)
+        taking = ImportApply(
             store=store,
             owner=owner,
             product=wish.product,
@@ -101,28 +101,28 @@ async def _take(home: Home, wish: Wish, location: str, *, clock: Clock, dry: boo
             with_keys=wish.with_keys,
             vault=vault,
         )
-        items = await taking.take(trove)
-        items += [Item(what="other", source=path, outcome="left", notes=(why,)) for path, why in source.problems]
-        return Report(
+        items = await taking.take(imported)
+        items += [ImportItem(what="other", source=path, outcome="left", notes=(why,)) for path, why in source.problems]
+        return ImportReport(
             product=wish.product,
             path=str(source.root),
             user=owner.id,
             dry_run=dry,
             at_ms=clock.now_ms(),
             items=tuple(items),
-            settings=_suggested(trove.settings),
+            settings=_suggested(imported.settings),
             keys=tuple(taking.keys),
             held=tuple(taking.held),
         )
 
 
-def _read(home: Home, wish: Wish) -> tuple[Source, Trove]:
+def _read(home: Home, wish: ImportRequest) -> tuple[ImportSource, ImportModel]:
     source = _source(home, wish)
-    reading = Reading(me=wish.me, workspace=wish.workspace, history=wish.history)
+    reading = ImportReading(me=wish.me, workspace=wish.workspace, history=wish.history)
     return source, PRODUCTS[wish.product][1](source, reading)
 
 
-def _check(wish: Wish) -> None:
+def _check(wish: ImportRequest) -> None:
     for key in wish.me:
         channel, _, account = key.partition(":")
         if key_of(channel, account) != key:
@@ -131,10 +131,10 @@ def _check(wish: Wish) -> None:
             )
 
 
-def _source(home: Home, wish: Wish) -> Source:
+def _source(home: Home, wish: ImportRequest) -> ImportSource:
     """Return the folder to read. Raises `InvalidError` IMPORT_SOURCE if it does not look like one of the product."""
     _check(wish)
-    source = Source(wish.path)
+    source = ImportSource(wish.path)
     if source.root == home.path.resolve() or home.path.resolve() in source.root.parents:
         raise ConflictError(
             "IMPORT_IS_HOME",
@@ -177,7 +177,7 @@ def _connectors(config: Config) -> frozenset[str]:
     return frozenset(name for name in (*CONNECTORS, *named) if name not in config.plugins.disable)
 
 
-def _suggested(settings: list[Setting]) -> tuple[str, ...]:
+def _suggested(settings: list[ImportedSetting]) -> tuple[str, ...]:
     """Return lines for config.toml."""
     lines: list[str] = []
     sections: dict[str, dict[str, list[str]]] = {}

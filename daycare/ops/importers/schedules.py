@@ -22,7 +22,7 @@ _PLACE: Final = re.compile(r"\{\{(?=\s*[a-z][a-z0-9_]{0,31}\s*\}\})")
 _DESCRIPTION_MAX_CHARS: Final = 200
 
 
-class Schedule(NamedTuple):
+class ImportedSchedule(NamedTuple):
     """A schedule of ours: an expression, or a single time, with a zone (empty: its user's); and how it was changed."""
 
     cron: str = ""
@@ -31,7 +31,7 @@ class Schedule(NamedTuple):
     changes: tuple[str, ...] = ()
 
 
-def expression(text: str, zone: str = "") -> Schedule:
+def expression(text: str, zone: str = "") -> ImportedSchedule:
     """Return a cron expression. Raises `DaycareError` for one that cannot be."""
     changes: tuple[str, ...] = ()
     fields = text.split()
@@ -44,16 +44,16 @@ def expression(text: str, zone: str = "") -> Schedule:
     words = crontab.expression(" ".join(fields))
     if zone:
         zone_of(zone)
-    return Schedule(cron=words, zone=zone, changes=changes)
+    return ImportedSchedule(cron=words, zone=zone, changes=changes)
 
 
-def once(value: Any, zone: str = "") -> Schedule:
+def once(value: Any, zone: str = "") -> ImportedSchedule:
     """Return a single time, as ISO text or milliseconds. Raises `DaycareError` for what is none."""
     if isinstance(value, int | float) and (ms := moment(value)) is not None:
-        return Schedule(at=local_time(ms, UTC).isoformat(timespec="seconds"))
+        return ImportedSchedule(at=local_time(ms, UTC).isoformat(timespec="seconds"))
     text = text_of(value)
     crontab.instant(text, zone_of(zone or "UTC"))
-    return Schedule(at=text, zone=zone)
+    return ImportedSchedule(at=text, zone=zone)
 
 
 def interval(value: Any, unit_ms: int) -> int:
@@ -63,7 +63,7 @@ def interval(value: Any, unit_ms: int) -> int:
     raise ValueError("its interval cannot be read")
 
 
-def every(interval_ms: int, anchor_ms: int | None, zone: str) -> Schedule:
+def every(interval_ms: int, anchor_ms: int | None, zone: str) -> ImportedSchedule:
     """Return an expression for an interval, counted from its anchor where it is in days or weeks.
 
     What no expression can say becomes the nearest that is not more often.
@@ -92,11 +92,11 @@ def every(interval_ms: int, anchor_ms: int | None, zone: str) -> Schedule:
         cron = f"{minute} {hour} {min(start.day, 28) if start else 1} * *"
         exact = False
     said = f"{told} became {cron}" + ("" if exact else ", the nearest that an expression can say")
-    return Schedule(cron=crontab.expression(cron), zone=zone, changes=(said,))
+    return ImportedSchedule(cron=crontab.expression(cron), zone=zone, changes=(said,))
 
 
 def spec_of(
-    schedule: Schedule, prompt: str, *, description: str = "", delete: bool = False, fresh: bool = True
+    schedule: ImportedSchedule, prompt: str, *, description: str = "", delete: bool = False, fresh: bool = True
 ) -> tuple[CronSpec, tuple[str, ...]]:
     """Return a job, checked, and what was changed of it. Raises `DaycareError`, and `ValueError` for a zone."""
     changes = list(schedule.changes)

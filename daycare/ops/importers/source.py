@@ -25,7 +25,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Source:
+class ImportSource:
     """The folder at `root`. Paths within it have `/` between their segments; `problems` are pairs (path, why).
 
     The root itself may be a link: a person has named it. Raises `InvalidError` IMPORT_SOURCE if it is no folder.
@@ -49,11 +49,11 @@ class Source:
         if (self.shown(path), why) not in self.problems:
             self.problems.append((self.shown(path), why))
 
-    def below(self, path: str) -> "Source | None":
+    def below(self, path: str) -> "ImportSource | None":
         """Return a folder within as a source of its own, with the same notes; None if there is none."""
         if not self.has_folder(path):
             return None
-        inner = Source(self.root / path, told=f"{self.shown(path)}/")
+        inner = ImportSource(self.root / path, told=f"{self.shown(path)}/")
         inner.problems = self.problems
         return inner
 

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from daycare.ops.importers.source import Source, loads
+from daycare.ops.importers.source import ImportSource, loads
 
 Row = dict[str, Any]
 
@@ -40,7 +40,7 @@ class Tables:
 class SqliteTables(Tables):
     """Those of a SQLite file."""
 
-    def __init__(self, connection: sqlite3.Connection, source: Source, path: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, source: ImportSource, path: str) -> None:
         self._db = connection
         self._source = source
         self._path = path
@@ -90,7 +90,7 @@ class SqliteTables(Tables):
 class JsonTables(Tables):
     """Those of a folder with files `TABLE.jsonl`, a row on each line, or `TABLE.json`, a list of rows."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ImportSource) -> None:
         self._source = source
 
     def columns(self, table: str) -> set[str]:
@@ -115,7 +115,7 @@ class JsonTables(Tables):
 
 
 @contextmanager
-def opened(source: Source, path: str) -> Iterator[Tables | None]:
+def opened(source: ImportSource, path: str) -> Iterator[Tables | None]:
     """Open the SQLite file at a path; None if there is none or it is no such file, which is noted."""
     with source.handle(path) as handle, tempfile.TemporaryDirectory(prefix="daycare-import-") as folder:
         if handle is None:

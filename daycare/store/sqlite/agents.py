@@ -45,13 +45,13 @@ class Agents:
         """
         return await self._write(lambda tx: create(tx, new))
 
-    async def create_lasting(self, new: NewAgent, at_most: int) -> Agent:
+    async def create_permanent(self, new: NewAgent, at_most: int) -> Agent:
         """Create an agent for another one, once for each `new.born`.
 
         Raises `ConflictError` AGENT_EXISTS where one lives, `BusyError` LASTING_AGENTS_MAX where its user has `at_most`
         of its kind.
         """
-        return await self._write(lambda tx: _create_lasting(tx, new, at_most))
+        return await self._write(lambda tx: _create_permanent(tx, new, at_most))
 
     async def create_child(self, parent_id: str, kind: str, new: NewAgent) -> Agent:
         """Create `<new.path>/<kind>/<n>`, where `new.path` is the parent's path and n its next index of that kind.
@@ -203,7 +203,7 @@ def _refuse_removed(tx: Tx, doing: str, user: str) -> None:
         raise ForbiddenError("USER_REMOVED", f"{doing}: its user was removed", hint=f"daycare users add {user}")
 
 
-def _create_lasting(tx: Tx, new: NewAgent, at_most: int) -> Agent:
+def _create_permanent(tx: Tx, new: NewAgent, at_most: int) -> Agent:
     if (known := born_of(tx, new.born)) is not None:
         return known
     if tx.one("SELECT 1 FROM agents WHERE path = ? AND state <> 'dead'", (new.path,)) is not None:

@@ -40,5 +40,5 @@ def check(db: apsw.Connection, root: str, now: int) -> None:
 
 
 def root_of(path: str) -> str:
-    """Return the lasting agent above a helper or a search."""
+    """Return the permanent agent above a helper or a search."""
     return re.split(r"/(?:sub|search)/(?=[0-9]+(?:/|$))", path, maxsplit=1)[0]

@@ -5,7 +5,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from daycare.store.records_approvals import Action, Approval, ApprovalState, Finding, Grant
+from daycare.store.records_approvals import Action, Approval, ApprovalFinding, ApprovalState, Grant
 from daycare.store.sqlite.sql import Select, insert_into
 from daycare.store.sqlite.writer import Tx
 
@@ -17,7 +17,7 @@ _NAMES: Final = tuple(_COLUMNS.replace(",", " ").split())
 _encode = msgspec.json.Encoder().encode
 _action = msgspec.json.Decoder(Action).decode
 _strings = msgspec.json.Decoder(tuple[str, ...]).decode
-_findings = msgspec.json.Decoder(tuple[Finding, ...]).decode
+_findings = msgspec.json.Decoder(tuple[ApprovalFinding, ...]).decode
 
 
 def get(db: apsw.Connection, no: int) -> Approval | None:

@@ -14,7 +14,7 @@ from daycare.base.limits import APPROVAL_S, GRANT_MAX_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.times import local_time
 from daycare.store.records_approvals import (
-    DESK,
+    APPROVALS_SENDER,
     GRANTABLE,
     SEEN_MIN_CHARS,
     Action,
@@ -378,7 +378,7 @@ def _tell(tx: Tx, it: Approval, text: str, kind: EnvelopeKind, mark: str = "", c
         agent_id=it.agent_id,
         user=it.user,
         origin=Origin.SYSTEM,
-        sender=DESK,
+        sender=APPROVALS_SENDER,
         key=f"approval:{it.no}{mark}",
         text=text,
         trace=it.trace,

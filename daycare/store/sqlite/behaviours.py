@@ -7,8 +7,8 @@ from daycare.store.records_upkeep import Kept
 from daycare.store.sqlite.writer import Tx, Writer
 
 
-class Behaviours:
-    """What agents with a behaviour keep; written by `Turns.finish`, with the turn."""
+class BehaviourStore:
+    """What agents with a behaviour keep; written by `TurnStore.finish`, with the turn."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._reader = reader

@@ -19,7 +19,7 @@ from daycare.base.limits import (
 )
 from daycare.base.path import Kind
 from daycare.store.records import Spend
-from daycare.store.records_budgets import BudgetRow, Ceiling, NewReservation, Reserved, Spent, Standing
+from daycare.store.records_budgets import BudgetRow, BudgetStanding, Ceiling, NewReservation, Reserved, Spent
 from daycare.store.sqlite import budget_sums
 from daycare.store.sqlite.budget_rows import (
     RESERVATION,
@@ -60,7 +60,7 @@ _decode_limits = msgspec.json.Decoder(dict[str, int]).decode
 _decode_raises = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
 
 
-class Budgets:
+class BudgetStore:
     """Limits, reservations, and sums by day and by month.
 
     A reservation counts in full until `settle` charges the call. One that no call stands behind any more is *stranded*:
@@ -171,7 +171,7 @@ class Budgets:
 
     # -- sums --------------------------------------------------------------------------------------------------------
 
-    async def standings(self, ceilings: Sequence[Ceiling]) -> list[Standing]:
+    async def standings(self, ceilings: Sequence[Ceiling]) -> list[BudgetStanding]:
         """Return how ceilings stand."""
         return list(_standings(self._reader, ceilings))
 
@@ -363,14 +363,14 @@ def _asked(most: Use, measure: Measure) -> int:
     return 0 if measure == "minutes" else most.of(measure)
 
 
-def _standings(db: apsw.Connection, ceilings: Iterable[Ceiling]) -> Iterable[Standing]:
+def _standings(db: apsw.Connection, ceilings: Iterable[Ceiling]) -> Iterable[BudgetStanding]:
     sums: dict[tuple[str, str], tuple[Use, Use]] = {}
     for it in ceilings:
         which = it.key, it.path
         if which not in sums:
             sums[which] = budget_sums.of(db, it.key, it.path)
         used, reserved = sums[which]
-        yield Standing(it, used.of(it.measure), reserved.of(it.measure))
+        yield BudgetStanding(it, used.of(it.measure), reserved.of(it.measure))
 
 
 def narrow(tx: Tx, path: str, limits: Mapping[str, int]) -> None:

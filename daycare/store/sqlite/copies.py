@@ -37,7 +37,7 @@ _NUMBERED: Final = {"messages": "seq", "replies": "seq", "turns": "turn", "docum
 RESTORED: Final = ("", "restored")  # connector and name of what `connector_memory` keeps about a restore
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is in a database: the number of its schema, rows by what they are, the newest row's time (wall ms)."""
 
     number: int
@@ -90,7 +90,7 @@ def is_database(file: Path) -> bool:
             opened.xClose()
 
 
-def examine(file: Path, *, whole: bool = True, check: Callable[[], None] = lambda: None) -> Facts:
+def examine(file: Path, *, whole: bool = True, check: Callable[[], None] = lambda: None) -> DatabaseFacts:
     """Return what is in a database; with `whole` every page of it is checked. Raises `BrokenError` STORE_CORRUPT."""
 
     def go_on() -> bool:
@@ -113,7 +113,7 @@ def examine(file: Path, *, whole: bool = True, check: Callable[[], None] = lambd
                 counts[what] = count(db, f"SELECT count(*) FROM {table} WHERE {where}")
                 newest = max(newest, count(db, f"SELECT coalesce(max({at}), 0) FROM {table}"))
         names = db.execute("SELECT name FROM secrets ORDER BY name").fetchall()
-        return Facts(
+        return DatabaseFacts(
             number=count(db, "PRAGMA user_version"),
             counts=counts,
             newest_at=newest,

@@ -48,7 +48,7 @@ _TERM = re.compile(r"[^\W_]+")  # what the index takes for a word
 _sources = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-class Documents:
+class DocumentStore:
     """Documents by place (layer, owner, name), each a line of versions whose numbers rise, deletions included.
 
     What changes one raises `ConflictError` DOCUMENT_CHANGED when its newest version is not the one that `base_hash`

@@ -7,7 +7,7 @@ from daycare.base.budget import LIFTED
 from daycare.base.path import Kind
 from daycare.store.records import AgentConfig
 from daycare.store.records_bounds import bound_by
-from daycare.store.records_exports import Bounds
+from daycare.store.records_exports import JobBounds
 
 _OWN_TOOLS = (Kind.SEARCH, Kind.MEMORY)  # those above do not narrow theirs
 _decode_config = msgspec.json.Decoder(AgentConfig).decode
@@ -32,7 +32,7 @@ def limits_from(text: str | None) -> dict[str, int]:
     return {name: limit for name, limit in _decode_limits(text or "{}").items() if limit != LIFTED}
 
 
-def bounds_from(text: str) -> Bounds:
+def bounds_from(text: str) -> JobBounds:
     """Return what a job's row says of its agent."""
     config = _decode_config(text)
-    return Bounds(tools=config.tools, permissions=config.permissions, approvals=config.approvals)
+    return JobBounds(tools=config.tools, permissions=config.permissions, approvals=config.approvals)

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from daycare.base.limits import EXPORT_TURNS_MAX
 from daycare.base.messages import EnvelopeKind, Lane, Origin
-from daycare.store.records_exports import Arrival, ReceiptRecord
+from daycare.store.records_exports import ArrivingAgent, ReceiptRecord
 from daycare.store.sqlite.mailbox import DONE
 from daycare.store.sqlite.writer import Tx
 
@@ -36,7 +36,7 @@ def read(row: tuple[Any, ...]) -> ReceiptRecord:
     )
 
 
-def add(tx: Tx, agent: Arrival, user: str, record: ReceiptRecord, turn: int | None, trace: str) -> None:
+def add(tx: Tx, agent: ArrivingAgent, user: str, record: ReceiptRecord, turn: int | None, trace: str) -> None:
     """Let a message be one that was answered; `turn` and `trace` are as they are here."""
     tx.run(
         "INSERT INTO inbox (agent_id, key, lane, state, kind, path, user, origin, sender, trace, turn, created_at,"

@@ -34,7 +34,7 @@ from daycare.store.records_exports import (
     MemoryRecord,
     ReminderRecord,
     SessionRecord,
-    Source,
+    SourceRecord,
     SummaryRecord,
     TurnRecord,
     in_time,
@@ -348,7 +348,7 @@ class Subtree:
             )
             self._leave("memories of other agents", many, "they come from conversations that are not exported")
 
-    def _sources(self, no: int) -> tuple[Source, ...]:
+    def _sources(self, no: int) -> tuple[SourceRecord, ...]:
         rows = self._rows(
             "SELECT coalesce(p.place, 0), coalesce(e.place, -1), coalesce(mp.place, 0) FROM memory_sources s"
             " LEFT JOIN turn_places p ON p.turn = s.turn LEFT JOIN exported e ON e.id = s.agent_id"
@@ -360,7 +360,7 @@ class Subtree:
             if agent < 0 or not turn:
                 self._leave("sources of memories", 1, "the conversation that they come from is not exported")
                 continue
-            found.append(Source(turn=turn, agent=agent, memory=memory))
+            found.append(SourceRecord(turn=turn, agent=agent, memory=memory))
         return tuple(found)
 
     def _marks(self) -> Iterator[MarkRecord]:

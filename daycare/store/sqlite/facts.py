@@ -28,7 +28,7 @@ class TurnBegan(NamedTuple):
     goes_on: bool
 
 
-class TurnEnded(NamedTuple):
+class TurnCommitted(NamedTuple):
     """A turn has ended, its messages wait for the last time."""
 
     turn: int

@@ -14,7 +14,7 @@ from daycare.store.records_documents import Attribution, Layer, NewVersion, Plac
 from daycare.store.records_exports import (
     AgentRecord,
     Anything,
-    Arrival,
+    ArrivingAgent,
     Brought,
     DocumentRecord,
     FileRecord,
@@ -32,7 +32,7 @@ from daycare.store.records_exports import (
 from daycare.store.records_memories import NewMemory, Tier
 from daycare.store.sqlite import budgets, documents, export_receipts, memory_rows, timers
 from daycare.store.sqlite.agents import encode_config
-from daycare.store.sqlite.memory_curation import renew_mark
+from daycare.store.sqlite.memory_extraction import renew_mark
 from daycare.store.sqlite.writer import Tx
 
 _UNFINISHED: Final = "importing:"  # what the keys of files begin with until their import is visible
@@ -423,7 +423,7 @@ class _Arrivals:
                 key = f"{record.of}:{self._turns + record.turn}:{record.rest}"
             self._tx.run("UPDATE files SET key = ? WHERE id = ? AND user = ?", (key, file_id, self._new.user))
 
-    def _at(self, place: int) -> Arrival:
+    def _at(self, place: int) -> ArrivingAgent:
         return self._new.agents[place]
 
     def _trace(self, first: int) -> str:

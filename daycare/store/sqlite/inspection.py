@@ -47,7 +47,7 @@ _HEARD: Final = (
 )
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class InspectedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A scheduled job; `zone` is its user's. `spec` is None for one that this version does not read."""
 
     path: str
@@ -81,7 +81,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     newest_in: str = ""
     owner: str = ""
     zones: tuple[tuple[str, str], ...] = ()
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[InspectedJob, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     missed: tuple[tuple[str, int], ...] = ()
     letters: int = 0
@@ -249,14 +249,14 @@ def _contents(db: apsw.Connection, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _jobs(db: apsw.Connection) -> list[Job]:
+def _jobs(db: apsw.Connection) -> list[InspectedJob]:
     rows: Sequence[Any] = fetch(
         db,
         "SELECT j.path, coalesce(u.zone, 'UTC'), j.source, j.spec, j.paused, j.next_at FROM cron_jobs j"
         " LEFT JOIN users u ON u.id = j.user WHERE j.removed_at IS NULL ORDER BY j.path",
     )
     return [
-        Job(path=path, zone=zone, source=source, spec=_spec(spec), paused=bool(paused), next_at=next_at)
+        InspectedJob(path=path, zone=zone, source=source, spec=_spec(spec), paused=bool(paused), next_at=next_at)
         for path, zone, source, spec, paused, next_at in rows
     ]
 

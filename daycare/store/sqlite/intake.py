@@ -6,26 +6,28 @@ import apsw
 from msgspec.structs import replace
 
 from daycare.base.errors import BusyError, DaycareError, InvalidError
-from daycare.base.limits import CONNECTOR_NAMES_MAX, CONNECTOR_VALUE_MAX_CHARS, SCRAP_MAX_CHARS
+from daycare.base.limits import CONNECTOR_NAMES_MAX, CONNECTOR_VALUE_MAX_CHARS, FRAGMENT_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, Lane
-from daycare.store.records import Arrival, Knock, Scrap, Taken
+from daycare.store.records import Arrival, Fragment, PairingRequest, Taken
 from daycare.store.sqlite import inbox, letters, mailbox, people, strangers
 from daycare.store.sqlite.writer import Tx, Writer
 
 _CURSOR = "cursor"
 
 
-class Intake:
+class IntakeStore:
     """The way in, and the few values that a connector keeps over restarts."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
 
-    async def take(self, connector: str, entries: Sequence[Arrival | Knock | Scrap], cursor: str = "") -> list[Taken]:
+    async def take(
+        self, connector: str, entries: Sequence[Arrival | PairingRequest | Fragment], cursor: str = ""
+    ) -> list[Taken]:
         """Commit a batch in order together with the cursor, all or nothing; return what became of each.
 
-        Idempotent by the keys of messages and scraps. A message for a full inbox becomes a dead letter that can be
+        Idempotent by the keys of messages and fragments. A message for a full inbox becomes a dead letter that can be
         replayed. An edit of an answered message becomes a NOTE. Strangers are only counted.
         """
 
@@ -78,11 +80,11 @@ def _remember(tx: Tx, connector: str, name: str, value: str) -> None:
         )
 
 
-def _take(tx: Tx, connector: str, entry: Arrival | Knock | Scrap) -> Taken:
-    if isinstance(entry, Knock):
-        return Taken(show_code=strangers.knock(tx, entry))
-    if isinstance(entry, Scrap):
-        _keep_scrap(tx, connector, entry)
+def _take(tx: Tx, connector: str, entry: Arrival | PairingRequest | Fragment) -> Taken:
+    if isinstance(entry, PairingRequest):
+        return Taken(show_code=strangers.pairing_request(tx, entry))
+    if isinstance(entry, Fragment):
+        _keep_fragment(tx, connector, entry)
         return Taken(refused=entry.reason)
     whose = entry.envelope.user if entry.user is None else entry.user.parent
     if whose is not None and people.is_removed(tx, whose):
@@ -95,7 +97,7 @@ def _take(tx: Tx, connector: str, entry: Arrival | Knock | Scrap) -> Taken:
     except BusyError as full:
         return _set_aside(tx, envelope, full)
     except DaycareError as refused:  # nobody lives at the path, or somebody else has the key by now
-        scrap = Scrap(
+        fragment = Fragment(
             key=envelope.key,
             code=refused.code,
             reason=refused.message,
@@ -103,7 +105,7 @@ def _take(tx: Tx, connector: str, entry: Arrival | Knock | Scrap) -> Taken:
             user=envelope.user,
             path=envelope.to,
         )
-        _keep_scrap(tx, connector, scrap)
+        _keep_fragment(tx, connector, fragment)
         return Taken(refused=refused.message)
 
 
@@ -134,9 +136,11 @@ def _set_aside(tx: Tx, envelope: Envelope, full: DaycareError) -> Taken:
     return Taken(refused=full.message)
 
 
-def _keep_scrap(tx: Tx, connector: str, scrap: Scrap) -> None:
-    key = f"{connector}:{scrap.key}"  # two bots count their updates alike
+def _keep_fragment(tx: Tx, connector: str, fragment: Fragment) -> None:
+    key = f"{connector}:{fragment.key}"  # two bots count their updates alike
     known = tx.one("SELECT 1 FROM dead_letters WHERE source = 'intake' AND trace = ?", (key,))
     if known is None:
-        body = scrap.body[:SCRAP_MAX_CHARS]
-        letters.insert(tx, "intake", 0, "", scrap.path, scrap.user, "person", key, scrap.code, scrap.reason, 1, body)
+        body = fragment.body[:FRAGMENT_MAX_CHARS]
+        letters.insert(
+            tx, "intake", 0, "", fragment.path, fragment.user, "person", key, fragment.code, fragment.reason, 1, body
+        )

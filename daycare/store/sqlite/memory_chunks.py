@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from daycare.store.records_documents import Layer, Place
 from daycare.store.records_memories import NewMemory
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.memory_part import Part
+from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import changed, fetch, insert, remove
 from daycare.store.sqlite.writer import Tx
 
@@ -27,7 +27,7 @@ _IS_DONE: Final = (
 _PASSED: Final = 1_000  # rows of documents looked at in one commit, to see how far all are in chunks
 
 
-class MemoryChunks(Part):
+class MemoryChunks(MemoryPart):
     """What is remembered of documents."""
 
     async def unchunked(self, limit: int) -> list[tuple[Place, int]]:

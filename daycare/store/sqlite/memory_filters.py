@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from daycare.store.records_documents import Layer
-from daycare.store.sqlite.memory_part import Part
+from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import fetch, span, stemmer
 
 
-class MemoryFilters(Part):
+class MemoryFilters(MemoryPart):
     """What filters of a search know of memories."""
 
     async def speaking(self, scope: str, names: Mapping[str, Sequence[str]], limit: int) -> list[int]:

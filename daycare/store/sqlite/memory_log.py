@@ -15,7 +15,7 @@ import msgspec
 from daycare.base.errors import BusyError, ConflictError
 from daycare.base.messages import Message
 from daycare.store.records_memories import EndedTurn, NewMemory, NewVector, NewVectors
-from daycare.store.sqlite.memory_part import Part
+from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import fetch, hash_of, insert, those
 from daycare.store.sqlite.memory_vectors import keep_vectors
 from daycare.store.sqlite.writer import Tx
@@ -24,7 +24,7 @@ _LAST: Final = 2**62
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
-class MemoryLog(Part):
+class MemoryLog(MemoryPart):
     """What becomes of turns that have ended."""
 
     async def unlogged(self, limit: int) -> list[EndedTurn]:

@@ -7,7 +7,7 @@ from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.writer import Writer
 
 
-class Part:
+class MemoryPart:
     """A part of `Memories`: it writes, reads in the loop's thread, and lends out to others."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers, clock: Clock) -> None:

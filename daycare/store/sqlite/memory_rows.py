@@ -13,7 +13,7 @@ from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.limits import MEMORY_CHANGES_MAX, MEMORY_SCOPES_MAX, MEMORY_STEM_MAX_CHARS, MEMORY_TEXT_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.store.records_documents import Layer, Place
-from daycare.store.records_memories import EntityPart, FactPart, Memory, NewMemory, Tier
+from daycare.store.records_memories import EntityPart, FactPart, NewMemory, StoredMemory, Tier
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx
@@ -47,7 +47,7 @@ _decode_numbers = msgspec.json.Decoder(tuple[int, ...]).decode
 _decode_place = msgspec.json.Decoder(tuple[str, str, str]).decode
 
 
-class Span(NamedTuple):
+class ScopeSpan(NamedTuple):
     """A scope: its number, the numbers that its memories may have, how many live and how many words these have."""
 
     scope: int
@@ -58,13 +58,13 @@ class Span(NamedTuple):
     changed: int
 
 
-def span(db: apsw.Connection, scope: str) -> Span | None:
+def span(db: apsw.Connection, scope: str) -> ScopeSpan | None:
     """Return a scope, None if it never had a memory."""
     row = db.execute("SELECT no, living, words, changed FROM memory_scopes WHERE scope = ?", (scope,)).fetchone()
     if row is None:
         return None
     no, living, words, changed = map(int, row)
-    return Span(no, no << SCOPE_BITS, no << SCOPE_BITS | _OWN, living, words, changed)
+    return ScopeSpan(no, no << SCOPE_BITS, no << SCOPE_BITS | _OWN, living, words, changed)
 
 
 def those(numbers: Iterable[int]) -> object:
@@ -342,12 +342,12 @@ def extra_from(text: str | None) -> Extra:
     return _NO_EXTRA if text is None else _decode_extra(text)
 
 
-def memory(row: tuple[Any, ...]) -> Memory:
+def memory(row: tuple[Any, ...]) -> StoredMemory:
     """Return the struct of a row of `COLUMNS`."""
     (no, tier, user, origin, agent_id, path, session, turn, speaker, role, at_ms, created_at, version, hash_, extra,
      indexed, text, scope, sources, place) = row  # fmt: skip
     more = extra_from(extra)
-    return Memory(
+    return StoredMemory(
         no=no,
         tier=_TIERS[tier],
         scope=scope,

@@ -16,14 +16,14 @@ import trio
 
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
-from daycare.store.records_memories import Memory, MemoryCounts, Postings, Shape, Tier
+from daycare.store.records_memories import MemoryCounts, MemoryShape, Postings, StoredMemory, Tier
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.memory_part import Part
+from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import (
     COLUMNS,
     MEMORIES,
     SCOPE_BITS,
-    Span,
+    ScopeSpan,
     changes,
     fetch,
     memory,
@@ -55,7 +55,7 @@ _SHAPE: Final = (
 )
 
 
-class MemorySearch(Part):
+class MemoryReads(MemoryPart):
     """Reads of memories; those that are not async may be called in any thread."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers, clock: Clock) -> None:
@@ -98,7 +98,7 @@ class MemorySearch(Part):
         scores = [(no, rarity[no] * (_SATURATION + 1) / (1 + damping[0] + damping[1] * words)) for no, words in lengths]
         return sorted(sorted(scores, key=lambda it: (-it[1], -it[0]))[:limit])
 
-    def _postings(self, db: apsw.Connection, there: Span, terms: Sequence[str], most: int) -> list[Postings]:
+    def _postings(self, db: apsw.Connection, there: ScopeSpan, terms: Sequence[str], most: int) -> list[Postings]:
         stems = stemmer(db)
         words: dict[str, list[str]] = {}
         for word in terms:
@@ -124,18 +124,18 @@ class MemorySearch(Part):
             chosen.append(each)
         return chosen
 
-    def _is_frequent(self, there: Span, stem: str, most: int) -> bool:
+    def _is_frequent(self, there: ScopeSpan, stem: str, most: int) -> bool:
         """Return whether a word was too frequent, unless much has been deleted since."""
         living, too_few = self._frequent.get((there.scope, stem), (0, 0))
         return too_few >= most and there.living > living // 2
 
-    def _note_frequent(self, there: Span, stem: str, most: int) -> None:
+    def _note_frequent(self, there: ScopeSpan, stem: str, most: int) -> None:
         if not self._is_frequent(there, stem, most):
             self._frequent[there.scope, stem] = (there.living, most)
 
     # -- all of a scope ----------------------------------------------------------------------------------------------
 
-    def shapes(self, scope: str, *, after: int = 0, limit: int = 100_000) -> list[Shape]:
+    def shapes(self, scope: str, *, after: int = 0, limit: int = 100_000) -> list[MemoryShape]:
         """Return the memories of a scope in order of number, beginning after `after`."""
         with self._lent() as db:
             there = span(db, scope)
@@ -144,7 +144,7 @@ class MemorySearch(Part):
             bounds = max(after + 1, there.first), there.last, limit
             return _shapes(fetch(db, _SHAPE + " AND no BETWEEN ? AND ? ORDER BY no LIMIT ?", bounds))
 
-    def shapes_of(self, scope: str, numbers: Sequence[int]) -> list[Shape]:
+    def shapes_of(self, scope: str, numbers: Sequence[int]) -> list[MemoryShape]:
         """Return those of the memories that are in this scope, in order of number."""
         with self._lent() as db:
             there = span(db, scope)
@@ -198,7 +198,7 @@ class MemorySearch(Part):
 
     # -- some --------------------------------------------------------------------------------------------------------
 
-    async def get(self, scopes: Sequence[str], numbers: Sequence[int]) -> list[Memory]:
+    async def get(self, scopes: Sequence[str], numbers: Sequence[int]) -> list[StoredMemory]:
         """Return those of the memories that are in these scopes, in the order of `numbers`."""
         if not numbers:
             return []
@@ -221,14 +221,14 @@ class MemorySearch(Part):
         living: bool = True,
         before: int | None = None,
         limit: int = 100,
-    ) -> list[Memory]:
+    ) -> list[StoredMemory]:
         """Return memories of one tier, the newest first, beginning below number `before`.
 
         `path` is the root of a subtree of agents; `living` leaves out facts that hold no longer; each of `words` must
         stand in the text, without regard to case.
         """
         there = span(self._reader, scope)
-        found: list[Memory] = []
+        found: list[StoredMemory] = []
         wanted = words.casefold().split()
         last = there.last if there else 0
         if before is not None:
@@ -257,7 +257,7 @@ class MemorySearch(Part):
             await trio.lowlevel.checkpoint()
         return found
 
-    async def about(self, scope: str, subjects: Sequence[str], names: Sequence[str], limit: int) -> list[Memory]:
+    async def about(self, scope: str, subjects: Sequence[str], names: Sequence[str], limit: int) -> list[StoredMemory]:
         """Return the facts that hold on these subjects, and the entities with one of these names, the newest first.
 
         Case does not count. Aliases are names.
@@ -358,16 +358,16 @@ def derived(db: apsw.Connection, scope: int, numbers: Sequence[int]) -> list[int
     return [no for (no,) in rows]
 
 
-def _shapes(rows: Sequence[tuple[Any, ...]]) -> list[Shape]:
+def _shapes(rows: Sequence[tuple[Any, ...]]) -> list[MemoryShape]:
     same: dict[str, str] = {}  # a scope has few agents and speakers, and each row brings its own copies
     one = same.setdefault
     return [
-        Shape(no, _TIERS[tier], one(agent, agent), one(path, path), session, turn, one(who, who), at, until)
+        MemoryShape(no, _TIERS[tier], one(agent, agent), one(path, path), session, turn, one(who, who), at, until)
         for no, tier, agent, path, session, turn, who, at, until in rows
     ]
 
 
-def _having(db: apsw.Connection, there: Span, stems: Sequence[str], most: int) -> list[list[int] | None]:
+def _having(db: apsw.Connection, there: ScopeSpan, stems: Sequence[str], most: int) -> list[list[int] | None]:
     """Return for each word the memories with it, in order; None if there are too many."""
     rows = fetch(
         db,
@@ -380,7 +380,7 @@ def _having(db: apsw.Connection, there: Span, stems: Sequence[str], most: int) -
     return [found if len(found) <= most else None for found in every]
 
 
-def _newest(db: apsw.Connection, there: Span, stem: str, words: Sequence[str], most: int) -> Postings:
+def _newest(db: apsw.Connection, there: ScopeSpan, stem: str, words: Sequence[str], most: int) -> Postings:
     """Return the newest memories with a frequent word, and how many have it if it is as frequent in the others."""
     [(numbers,)] = fetch(
         db,

@@ -12,7 +12,7 @@ from daycare.base.errors import BusyError, ConflictError
 from daycare.base.limits import MEMORY_MODELS_MAX
 from daycare.store.records_memories import NewVector, VectorModel, VectorPage
 from daycare.store.sqlite.database import count, counted
-from daycare.store.sqlite.memory_part import Part
+from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import MODEL_BITS, SCOPE_BITS, changes, fetch, span, those
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.writer import Tx, Writer
@@ -23,7 +23,7 @@ _NO: Final = (1 << MODEL_BITS) - 1
 _FLOAT16_BYTES: Final = 2
 
 
-class MemoryVectors(Part):
+class MemoryVectors(MemoryPart):
     """Vectors by model; those that are not async may be called in any thread."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers, clock: Clock) -> None:

@@ -19,7 +19,7 @@ from daycare.store.sqlite.writer import Tx, Writer
 Remove = Callable[[Tx, str], list[str]]
 
 
-class People:
+class PeopleStore:
     """Users and the connector keys that lead to them."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection, remove: Remove) -> None:

@@ -17,7 +17,7 @@ from daycare.store.sqlite.database import count, describing, open_writer
 from daycare.store.sqlite.document_versions import WHOLE
 from daycare.store.sqlite.memory_rows import fetch, remove
 from daycare.store.sqlite.rows import Rows, followers_of
-from daycare.store.sqlite.writer import Memory, Tx
+from daycare.store.sqlite.writer import Tx, WriterCache
 
 _PAGE: Final = 2_000
 _TARGET_MIN_CHARS: Final = 5  # of an account, to be looked for inside of what a connector remembers
@@ -71,7 +71,7 @@ _NAMES: Final = {  # what people call rows of the core
 }
 
 
-class Person(msgspec.Struct, frozen=True, kw_only=True):
+class PurgedPerson(msgspec.Struct, frozen=True, kw_only=True):
     """Who is to be removed, with those they have let in. `roots` are the paths above all their agents."""
 
     users: tuple[str, ...]
@@ -80,7 +80,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
 
 
-def look(location: str, user: str, rows: Sequence[type[Rows]]) -> Person:
+def look(location: str, user: str, rows: Sequence[type[Rows]]) -> PurgedPerson:
     """Return what is there of a person; `rows` are those of capabilities.
 
     Raises `NotFoundError`, `ForbiddenError` PURGE_OPERATOR.
@@ -95,7 +95,7 @@ def purge(location: str, user: str, now_ms: int, rows: Sequence[type[Rows]]) -> 
         scrub.recover(db)
         names = _names(rows)
         person = _person(db, user, names)
-        tx = Tx(db, now_ms, Memory(db, followers_of(rows)))
+        tx = Tx(db, now_ms, WriterCache(db, followers_of(rows)))
         db.execute("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON").fetchall()
         try:
             gone = _purge(tx, person, names)
@@ -112,7 +112,7 @@ def _names(rows: Sequence[type[Rows]]) -> dict[str, str]:
     return _NAMES | {table.name: table.called for each in rows for table in each.tables if table.called}
 
 
-def _person(db: apsw.Connection, user: str, names: Mapping[str, str]) -> Person:
+def _person(db: apsw.Connection, user: str, names: Mapping[str, str]) -> PurgedPerson:
     rows = fetch(
         db,
         "WITH RECURSIVE those (id) AS (SELECT id FROM users WHERE id = ?1 UNION SELECT u.id FROM users u"
@@ -138,7 +138,7 @@ def _person(db: apsw.Connection, user: str, names: Mapping[str, str]) -> Person:
     roots = (*(f"/{id_}" for id_ in users), *under)
     _choose(db, users, roots)
     counts = {names[name]: many for name in names if (many := count(db, _sql(db, "SELECT count(*) FROM", name)))}
-    return Person(users=users, roots=roots, accounts=tuple(keys), counts=counts)
+    return PurgedPerson(users=users, roots=roots, accounts=tuple(keys), counts=counts)
 
 
 def _choose(db: apsw.Connection, users: tuple[str, ...], roots: tuple[str, ...]) -> None:
@@ -183,7 +183,7 @@ def _tables(db: apsw.Connection) -> Iterator[str]:
             yield str(name)
 
 
-def _purge(tx: Tx, person: Person, names: Mapping[str, str]) -> dict[str, int]:
+def _purge(tx: Tx, person: PurgedPerson, names: Mapping[str, str]) -> dict[str, int]:
     db = tx.db
     gone = {"memories": _memories(tx, person), "documents": _documents(tx)}
     gone["spending"] = budgets.forget(db, _whose(db, "spending"), _whose(db, "reservations"))
@@ -209,7 +209,7 @@ def _purge(tx: Tx, person: Person, names: Mapping[str, str]) -> dict[str, int]:
     return {name: many for name, many in found.items() if many}
 
 
-def _memories(tx: Tx, person: Person) -> int:
+def _memories(tx: Tx, person: PurgedPerson) -> int:
     """Remove memories, as long as their words are known: the index has to be told which of them go."""
     scopes = [*person.users, *(root.removeprefix("/") for root in person.roots)]
     numbers = {
@@ -253,7 +253,7 @@ def _documents(tx: Tx) -> int:
     return blanked + tx.db.changes()
 
 
-def _accounts(tx: Tx, person: Person) -> None:
+def _accounts(tx: Tx, person: PurgedPerson) -> None:
     """Forget what connectors know of their accounts."""
     for key in person.accounts:
         connector, _, target = key.partition(":")

@@ -25,28 +25,28 @@ from daycare.store.records import Commit
 from daycare.store.sqlite import budgets, lives, removal, scrub
 from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.approvals import Approvals
-from daycare.store.sqlite.behaviours import Behaviours
+from daycare.store.sqlite.behaviours import BehaviourStore
 from daycare.store.sqlite.database import MEMORY, connect_reader, describing, file_of, open_writer
 from daycare.store.sqlite.dead import DeadLetters
-from daycare.store.sqlite.documents import Documents
+from daycare.store.sqlite.documents import DocumentStore
 from daycare.store.sqlite.exports import Exports
 from daycare.store.sqlite.files import Files
 from daycare.store.sqlite.guard import Guard
 from daycare.store.sqlite.inbox import Inbox
-from daycare.store.sqlite.intake import Intake
+from daycare.store.sqlite.intake import IntakeStore
 from daycare.store.sqlite.ledger import Ledger
 from daycare.store.sqlite.mark import Loss, Mark
-from daycare.store.sqlite.measures import Gauges
 from daycare.store.sqlite.memories import Memories
+from daycare.store.sqlite.metrics import StoreMetricsReader
 from daycare.store.sqlite.outbox import Outbox
-from daycare.store.sqlite.people import People, Secrets
+from daycare.store.sqlite.people import PeopleStore, Secrets
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.rows import Rows, followers_of
 from daycare.store.sqlite.strangers import Strangers
 from daycare.store.sqlite.summaries import Summaries
 from daycare.store.sqlite.timers import Timers
-from daycare.store.sqlite.turns import Turns
-from daycare.store.sqlite.upkeep import Upkeep
+from daycare.store.sqlite.turns import TurnStore
+from daycare.store.sqlite.upkeep import UpkeepStore
 from daycare.store.sqlite.watch import Watch
 from daycare.store.sqlite.writer import Writer
 
@@ -86,28 +86,28 @@ class Store:
         self._watch = None if location == MEMORY else Watch(self._writer, self._readers, guard)
         parts = (self._writer, self._reader)
         self.location = location
-        self.people = People(*parts, removal.remove)
+        self.people = PeopleStore(*parts, removal.remove)
         self.secrets = Secrets(*parts)
         self.agents = Agents(*parts, lives.spawn, lives.set_state)
         self.inbox = Inbox(*parts)
-        self.turns = Turns(*parts)
+        self.turns = TurnStore(*parts)
         self.summaries = Summaries(*parts)
         self.outbox = Outbox(*parts)
         self.files = Files(*parts, self._readers)
-        self.documents = Documents(*parts, self._readers)
+        self.documents = DocumentStore(*parts, self._readers)
         self.memories = Memories(*parts, self._readers, clock)
         self.approvals = Approvals(*parts)
-        self.budgets = budgets.Budgets(*parts)
+        self.budgets = budgets.BudgetStore(*parts)
         self.timers = Timers(*parts)
         self.exports = Exports(self._writer, self._readers, [table for kind in rows for table in kind.tables])
         self._rows: dict[type, Rows] = {kind: kind(*parts) for kind in rows}
-        self.behaviours = Behaviours(*parts)
-        self.upkeep = Upkeep(*parts)
-        self.gauges = Gauges(self._writer, self._readers)
+        self.behaviours = BehaviourStore(*parts)
+        self.upkeep = UpkeepStore(*parts)
+        self.metrics = StoreMetricsReader(self._writer, self._readers)
         self.commits = self._writer.commits
         self.dead = DeadLetters(*parts)
         self.ledger = Ledger(*parts, self._readers)
-        self.intake = Intake(*parts)
+        self.intake = IntakeStore(*parts)
         self.strangers = Strangers(*parts)
 
     def subscribe(

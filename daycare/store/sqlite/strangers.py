@@ -14,7 +14,7 @@ from daycare.base.limits import (
     STRANGERS_MAX,
 )
 from daycare.base.messages import Origin
-from daycare.store.records import Knock, Stranger, User
+from daycare.store.records import PairingRequest, Stranger, User
 from daycare.store.sqlite import people
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
@@ -25,14 +25,14 @@ _FLOOD_MS = 60_000  # within which PAIR_NOTICES_MAX codes are shown
 
 
 class Strangers:
-    """Those who knocked; at most `STRANGERS_MAX` a connector."""
+    """Strangers who wrote; at most `STRANGERS_MAX` a connector."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
 
     async def find(self, limit: int = 100) -> list[Stranger]:
-        """Return those who knocked, the last first."""
+        """Return the strangers who wrote, the last first."""
         return _STRANGERS.find(self._reader, "TRUE ORDER BY last_at DESC LIMIT ?", (limit,))
 
     async def by_code(self, code_hash: str) -> Stranger:
@@ -41,7 +41,7 @@ class Strangers:
         return _must(found)
 
     async def get(self, key: str) -> Stranger:
-        """Return who knocked from an address and was not turned away. Raises `NotFoundError` STRANGER_UNKNOWN."""
+        """Return the stranger of an address, if not turned away. Raises `NotFoundError` STRANGER_UNKNOWN."""
         return _waiting(self._reader, key)
 
     async def admit(self, key: str, user: User, origin: Origin = Origin.PERSON) -> tuple[Stranger, User]:
@@ -83,7 +83,7 @@ class Strangers:
         return await self._write(run)
 
 
-def knock(tx: Tx, who: Knock) -> bool:
+def pairing_request(tx: Tx, who: PairingRequest) -> bool:
     """Count a stranger's message; True if they are to be shown the code now."""
     name = "".join(char if char.isprintable() else " " for char in who.name)[:_NAME_MAX_CHARS]
     since = tx.now - int(PAIR_NOTICE_S * 1000)  # those shown a code since then are counted, so they are remembered

@@ -19,7 +19,7 @@ from daycare.store.sqlite import (
     timers,
     waits,
 )
-from daycare.store.sqlite.facts import TurnAnswered, TurnBegan, TurnEnded
+from daycare.store.sqlite.facts import TurnAnswered, TurnBegan, TurnCommitted
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -32,7 +32,7 @@ _decode_seqs = msgspec.json.Decoder(tuple[int, ...]).decode
 _decode_history = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
-class Turns:
+class TurnStore:
     """Turns and their journal: begun before they work, resumed after a crash, ended once.
 
     A turn is open until `finish`, `split`, `park` or its agent's burial ends it. Whatever would change an ended one
@@ -336,7 +336,7 @@ def end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: 
     if tx.db.changes() != 1:
         return False
     if state not in ("continued", "split"):
-        tx.tell(TurnEnded(turn))
+        tx.tell(TurnCommitted(turn))
     return True
 
 

@@ -9,7 +9,7 @@ import apsw
 
 from daycare.base.errors import BrokenError, UnavailableError
 from daycare.store.records_documents import Layer
-from daycare.store.records_upkeep import Space, Unread, Vitals
+from daycare.store.records_upkeep import Space, UnreadMessage, Vitals
 from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.document_versions import WHOLE
 from daycare.store.sqlite.memory_rows import fetch, remove
@@ -28,7 +28,7 @@ _DEAD: Final = (
     " (SELECT 1 FROM agents c WHERE c.parent = a.id AND c.state <> 'dead') AND NOT EXISTS"
     " (SELECT 1 FROM approvals p WHERE p.agent_id = a.id AND p.state = 'pending') ORDER BY ended_at LIMIT ?"
 )
-_LOGGED: Final = "EXISTS (SELECT 1 FROM memory_logged l WHERE t.turn BETWEEN l.first AND l.last)"  # by the scribe
+_LOGGED: Final = "EXISTS (SELECT 1 FROM memory_logged l WHERE t.turn BETWEEN l.first AND l.last)"
 _OWN: Final = (  # tables with rows of an agent by its id, and what may be deleted of them
     ("summaries", "agent_id = ?1"),
     ("waits", "agent_id = ?1"),
@@ -58,7 +58,7 @@ def _newest_ms(reader: apsw.Connection, table: str, key: str, at: str) -> int:
         return 0
 
 
-class Upkeep:
+class UpkeepStore:
     """Deletion of what belonged to the dead, the size of the store, and how things in it are."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
@@ -156,7 +156,7 @@ class Upkeep:
             ),
         )
 
-    async def oldest_unread(self) -> Unread | None:
+    async def oldest_unread(self) -> UnreadMessage | None:
         """Return the message that has waited longest for a living agent."""
         # By the index of what waits, which has it by agent; where much waits, the oldest is soon found by its number.
         few = self._writer.memory.unread <= _WAITING_FEW
@@ -166,7 +166,7 @@ class Upkeep:
             " CROSS JOIN agents a ON a.id = i.agent_id AND a.state = 'living' AND a.kind <> 'system'"
             " WHERE i.state = 0 ORDER BY i.seq LIMIT 1",
         )
-        return Unread(*rows[0]) if rows else None
+        return UnreadMessage(*rows[0]) if rows else None
 
 
 _INCREMENTAL: Final = 2

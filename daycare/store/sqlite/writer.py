@@ -43,7 +43,7 @@ _OF_ONE_WRITE = (
 )
 
 
-class Memory:
+class WriterCache:
     """What the writer remembers between commits to save lookups: exact as of the last one, reloaded after an undo.
 
     `waiting` counts the unread messages of each agent that has some, `unread` those of all. `living` maps paths to the
@@ -98,7 +98,7 @@ class Tx:
 
     __slots__ = ("commit", "db", "memory", "now", "run")
 
-    def __init__(self, db: apsw.Connection, now: int, memory: Memory) -> None:
+    def __init__(self, db: apsw.Connection, now: int, memory: WriterCache) -> None:
         self.db = db
         self.run = db.execute  # runs one statement for its effect
         self.now = now
@@ -169,7 +169,7 @@ class Writer:
         self._beats = 0
         self.commits = Histogram("daycare_store_commit_seconds", "Commits of the store", SHORT_S)
         db.set_progress_handler(self._beat, _BEAT_STEPS)
-        self.memory = Memory(db, followers)
+        self.memory = WriterCache(db, followers)
         self._limiter = trio.CapacityLimiter(1)
         self.listener: Callable[[Commit], None] = lambda commit: None
         self.trouble: Callable[[DaycareError | None], None] = lambda error: None

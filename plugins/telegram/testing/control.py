@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from daycare.testing.http_server import RefusedError, Request
-from daycare_plugins.telegram.testing.faults import Fault, Troubles
-from daycare_plugins.telegram.testing.limits import Limits
-from daycare_plugins.telegram.testing.world import Message
+from daycare.testing.http_server import HttpRequest, RefusedError
+from daycare_plugins.telegram.testing.faults import TelegramFault, Troubles
+from daycare_plugins.telegram.testing.limits import FloodLimits
+from daycare_plugins.telegram.testing.world import FakeMessage
 
 PATH: Final = "/control/"
 _DEEDS: Final = (
@@ -23,7 +23,7 @@ _HELP: Final = """Write as a person; lines with "!" are orders: !press DATA, !ed
 """
 
 
-def answer(world: Troubles, request: Request) -> tuple[int, bytes]:
+def answer(world: Troubles, request: HttpRequest) -> tuple[int, bytes]:
     """Answer `POST /control/<verb>`: the status and the body."""
     verb = request.path.removeprefix(PATH)
     try:
@@ -41,7 +41,7 @@ def _do(world: Troubles, verb: str, wanted: dict[str, Any]) -> Any:
         if verb == "raw_update":
             return deed(b64decode(wanted["raw"]) if "raw" in wanted else wanted["update"])
         done = deed(**wanted)
-        return shown(done) if isinstance(done, Message) else {"id": done.id} if hasattr(done, "id") else done
+        return shown(done) if isinstance(done, FakeMessage) else {"id": done.id} if hasattr(done, "id") else done
     if verb in ("edit", "press", "react"):
         message = world.chats[wanted.pop("chat")].messages[wanted.pop("message")]
         if verb == "react":
@@ -52,13 +52,13 @@ def _do(world: Troubles, verb: str, wanted: dict[str, Any]) -> Any:
         if "raw" in wanted:
             wanted["raw"] = b64decode(wanted["raw"])
         method = wanted.pop("method")
-        return world.fault(method, Fault(**wanted), **where)
+        return world.fault(method, TelegramFault(**wanted), **where)
     if verb == "set":
         for name in wanted:
             if name not in ("away", "stalled", "next_update_id", "privacy", "limits"):
                 raise LookupError(f"nothing to set is called {name!r}")
         for name, value in wanted.items():
-            setattr(world, name, Limits(**value) if name == "limits" and value else value)
+            setattr(world, name, FloodLimits(**value) if name == "limits" and value else value)
         return None
     if verb == "messages":
         return [shown(message) for message in world.messages(wanted["chat"])[wanted.get("after", 0) :]]
@@ -69,7 +69,7 @@ def _do(world: Troubles, verb: str, wanted: dict[str, Any]) -> Any:
     raise LookupError(f"no verb {verb!r}")
 
 
-def shown(message: Message) -> dict[str, Any]:
+def shown(message: FakeMessage) -> dict[str, Any]:
     """Return all that is known of a message."""
     fields: dict[str, Any] = msgspec.to_builtins(message)
     return fields | {"id": message.id, "text": message.text, "kind": message.kind}
@@ -110,7 +110,7 @@ async def chat(world: Troubles) -> None:
     ann = world.person(1, first_name="Ann", username="ann")
     world.on_sent.append(_print_message)
     _write(_HELP)
-    mine: Message | None = None
+    mine: FakeMessage | None = None
     while line := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
         text = line.rstrip("\n")
         order, _, rest = text.partition(" ")
@@ -133,7 +133,7 @@ async def chat(world: Troubles) -> None:
             _write(f"! {error}\n")
 
 
-def _print_message(message: Message) -> None:
+def _print_message(message: FakeMessage) -> None:
     mark = "~" if message.edits else "<"
     kind = "" if message.kind == "text" else f"[{message.kind}] "
     lines = message.text.replace("\n", "\n  ")

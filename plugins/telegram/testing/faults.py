@@ -6,15 +6,15 @@ from typing import Any, Final, Literal
 import msgspec
 import trio
 
-from daycare_plugins.telegram.testing.limits import EVERYWHERE, Impatient, Limits
+from daycare_plugins.telegram.testing.limits import EVERYWHERE, FloodLimits, Impatient
 from daycare_plugins.telegram.testing.methods import IN_CHATS, OF_THE_BOT
-from daycare_plugins.telegram.testing.people import People
+from daycare_plugins.telegram.testing.people import FakePeople
 
 METHODS: Final = {name.lower(): name for name in (*IN_CHATS, *OF_THE_BOT, "getUpdates")}
 DOWNLOAD: Final = "download"  # the name of file downloads for `fault` and `calls`
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True):
+class TelegramFault(msgspec.Struct, frozen=True, kw_only=True):
     """What goes wrong with a call.
 
     First it waits `delay_s`. With a `status` the call is refused, in Telegram's shape with `description` and
@@ -36,9 +36,9 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     cut_after_bytes: int | None = None
 
 
-def flood(retry_after: int, *, everywhere: bool = False) -> Fault:
+def flood(retry_after: int, *, everywhere: bool = False) -> TelegramFault:
     """Return a 429."""
-    return Fault(
+    return TelegramFault(
         status=429,
         description=f"Too Many Requests: retry after {retry_after}",
         parameters={"retry_after": retry_after},
@@ -46,35 +46,35 @@ def flood(retry_after: int, *, everywhere: bool = False) -> Fault:
     )
 
 
-def lost() -> Fault:
+def lost() -> TelegramFault:
     """Return a lost answer: the call has its effect, and the connection breaks."""
-    return Fault(drop="after")
+    return TelegramFault(drop="after")
 
 
-def refused(status: int, description: str) -> Fault:
+def refused(status: int, description: str) -> TelegramFault:
     """Return a refusal, as 500 Internal Server Error or 409 Conflict."""
-    return Fault(status=status, description=description)
+    return TelegramFault(status=status, description=description)
 
 
-def bad_gateway() -> Fault:
+def bad_gateway() -> TelegramFault:
     """Return the HTML page of a proxy."""
     page = b"<html><head><title>502 Bad Gateway</title></head><body><center>nginx</center></body></html>"
-    return Fault(status=502, raw=page, content_type="text/html")
+    return TelegramFault(status=502, raw=page, content_type="text/html")
 
 
-def garbage(body: bytes = b'{"ok":tru\xff\xfe') -> Fault:
+def garbage(body: bytes = b'{"ok":tru\xff\xfe') -> TelegramFault:
     """Return an answer with status 200 that is no JSON; the call has its effect."""
-    return Fault(raw=body)
+    return TelegramFault(raw=body)
 
 
 class _Planned(msgspec.Struct):
     method: str
-    fault: Fault
+    fault: TelegramFault
     times: int
     chat: int | None
 
 
-class Troubles(People):
+class Troubles(FakePeople):
     """A world in which things go wrong when a test says so."""
 
     def __init__(self, *about: Any) -> None:
@@ -85,7 +85,7 @@ class Troubles(People):
         self._faults: list[_Planned] = []
         self._open: set[trio.CancelScope] = set()
 
-    def fault(self, method: str, fault: Fault, *, times: int = 1, chat: int | None = None) -> None:
+    def fault(self, method: str, fault: TelegramFault, *, times: int = 1, chat: int | None = None) -> None:
         """Let the next `times` calls of a method (`*`: of any, `download`: of files) to a chat, or at all, go wrong."""
         if method not in (EVERYWHERE, DOWNLOAD) and method not in METHODS.values():
             raise ValueError(f"no method {method!r}")
@@ -95,7 +95,7 @@ class Troubles(People):
         """Forget the faults that did not happen yet."""
         self._faults.clear()
 
-    def next_fault(self, method: str, chat: int | None) -> Fault | None:
+    def next_fault(self, method: str, chat: int | None) -> TelegramFault | None:
         """Take the fault that was ordered first of those for a call."""
         for planned in self._faults:
             if planned.method in (EVERYWHERE, method) and planned.chat in (None, chat):
@@ -128,12 +128,12 @@ class Troubles(People):
         self._stalled = value
 
     @property
-    def limits(self) -> Limits | None:
+    def limits(self) -> FloodLimits | None:
         """The policy by which calls are refused with 429."""
         return self.flood.limits
 
     @limits.setter
-    def limits(self, limits: Limits | None) -> None:
+    def limits(self, limits: FloodLimits | None) -> None:
         self.flood.limits = limits
 
     @property

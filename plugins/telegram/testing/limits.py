@@ -13,7 +13,7 @@ _IMPATIENT_MAX: Final = 10_000
 EVERYWHERE: Final = "*"
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class FloodLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How many messages may be sent or edited; None is no limit. What is over it is refused with 429."""
 
     chat_per_s: int | None = 1
@@ -39,7 +39,7 @@ class FloodControl:
     """Counts messages, and keeps its word: until an announced time is over, calls of that scope are refused again."""
 
     def __init__(self) -> None:
-        self.limits: Limits | None = None
+        self.limits: FloodLimits | None = None
         self.impatient: deque[Impatient] = deque(maxlen=_IMPATIENT_MAX)
         self._until: dict[int | str, tuple[float, float]] = {}  # when it was announced, and until when
         self._sent: dict[tuple[int | str, float], deque[float]] = {}

@@ -5,7 +5,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from daycare.testing.http_server import Params, RefusedError, bad
-from daycare_plugins.telegram.testing.world import File, World
+from daycare_plugins.telegram.testing.world import FakeFile, TelegramWorld
 
 PHOTO_MAX_BYTES: Final = 10_000_000
 UPLOAD_MAX_BYTES: Final = 50_000_000
@@ -29,12 +29,14 @@ _NEEDED: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def reference(file: File) -> dict[str, Any]:
+def reference(file: FakeFile) -> dict[str, Any]:
     """Return the fields that each file has."""
     return {"file_id": file.file_id, "file_unique_id": file.file_unique_id, "file_size": file.size}
 
 
-def photo(world: World, content: bytes | None, size: int = 0, width: int = 1280, height: int = 960) -> list[Any]:
+def photo(
+    world: TelegramWorld, content: bytes | None, size: int = 0, width: int = 1280, height: int = 960
+) -> list[Any]:
     """Return a photo's sizes, the largest last, as Telegram makes them."""
     sizes = []
     for edge in (90, 320):
@@ -46,7 +48,13 @@ def photo(world: World, content: bytes | None, size: int = 0, width: int = 1280,
 
 
 def attachment(
-    world: World, kind: str, content: bytes | None, size: int = 0, *, file: File | None = None, **fields: Any
+    world: TelegramWorld,
+    kind: str,
+    content: bytes | None,
+    size: int = 0,
+    *,
+    file: FakeFile | None = None,
+    **fields: Any,
 ) -> dict[str, Any]:
     """Return a file of any kind but a photo; `fields` are those of its own, `file` is one that is known already."""
     suffix = PurePath(fields.get("file_name") or "").suffix or _SUFFIX.get(kind, "")
@@ -56,7 +64,7 @@ def attachment(
     return reference(known) | _NEEDED[kind] | mime | given
 
 
-def sent_file(world: World, params: Params, kind: str, value: str, field: str) -> tuple[File | None, Any]:
+def sent_file(world: TelegramWorld, params: Params, kind: str, value: str, field: str) -> tuple[FakeFile | None, Any]:
     """Return the known file that a parameter names, or its upload; refuse what is neither."""
     upload = params.uploads.get(value.removeprefix("attach://") if value.startswith("attach://") else field)
     if upload is not None and (not value or value.startswith("attach://")):
@@ -79,7 +87,7 @@ def sent_file(world: World, params: Params, kind: str, value: str, field: str) -
     raise bad("wrong file identifier/HTTP URL specified")
 
 
-def sent_media(world: World, params: Params, kind: str, value: str, details: dict[str, Any], field: str) -> Any:
+def sent_media(world: TelegramWorld, params: Params, kind: str, value: str, details: dict[str, Any], field: str) -> Any:
     """Return a file that the bot sends, as its message shows it."""
     known, upload = sent_file(world, params, kind, value, field)
     if kind == "photo":
@@ -96,5 +104,5 @@ def sent_media(world: World, params: Params, kind: str, value: str, details: dic
     return attachment(world, kind, upload.content, **more)
 
 
-def _sized(file: File, width: int, height: int) -> dict[str, Any]:
+def _sized(file: FakeFile, width: int, height: int) -> dict[str, Any]:
     return reference(file) | {"width": width, "height": height}

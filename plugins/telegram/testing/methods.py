@@ -10,7 +10,15 @@ from daycare.testing.http_server import Params, bad
 from daycare_plugins.telegram.testing import rules as rules
 from daycare_plugins.telegram.testing.limits import too_many
 from daycare_plugins.telegram.testing.media import sent_media
-from daycare_plugins.telegram.testing.world import DOWNLOAD_MAX_BYTES, Action, Chat, Draft, Message, Reaction, World
+from daycare_plugins.telegram.testing.world import (
+    DOWNLOAD_MAX_BYTES,
+    Action,
+    FakeChat,
+    FakeDraft,
+    FakeMessage,
+    FakeReaction,
+    TelegramWorld,
+)
 
 _CALLBACK_S: Final = 900.0  # for so long a pressed button can be answered
 _DELETE_S: Final = 48 * 3600
@@ -18,7 +26,7 @@ _GROUP: Final = range(2, 11)
 _TOKEN_OF_WEBHOOK: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def chat_of(world: World, params: Params) -> Chat:
+def chat_of(world: TelegramWorld, params: Params) -> FakeChat:
     """Return the chat that a call is about, or refuse."""
     name = params.text("chat_id").strip()
     if not name:
@@ -36,17 +44,17 @@ def chat_of(world: World, params: Params) -> Chat:
 # -- sending ---------------------------------------------------------------------------------------------------------
 
 
-def _send_message(world: World, chat: Chat, params: Params) -> Any:
+def _send_message(world: TelegramWorld, chat: FakeChat, params: Params) -> Any:
     text, entities, dropped = rules.words(params, "text", rules.TEXT_MAX)
     params.json("link_preview_options", dict, "link preview options")
     content = {"text": text} | ({"entities": entities} if entities else {})
     return _post(world, chat, params, content, dropped).wire
 
 
-def _sender(kind: str, *numbers: str) -> Callable[[World, Chat, Params], Any]:
+def _sender(kind: str, *numbers: str) -> Callable[[TelegramWorld, FakeChat, Params], Any]:
     """Return the method that sends a file; `numbers` and the strings of audio are taken over into the message."""
 
-    def send(world: World, chat: Chat, params: Params) -> Any:
+    def send(world: TelegramWorld, chat: FakeChat, params: Params) -> Any:
         content, dropped = _caption(params)
         details: dict[str, Any] = {name: params.integer(name) for name in numbers if name in params}
         if kind == "audio":
@@ -57,7 +65,7 @@ def _sender(kind: str, *numbers: str) -> Callable[[World, Chat, Params], Any]:
     return send
 
 
-def _send_media_group(world: World, chat: Chat, params: Params) -> Any:
+def _send_media_group(world: TelegramWorld, chat: FakeChat, params: Params) -> Any:
     media = params.json("media", list, "input media")
     if media is None or len(media) not in _GROUP:
         raise bad("wrong number of items in the media group: it must include 2-10 items")
@@ -89,8 +97,14 @@ def _caption(params: Params) -> tuple[dict[str, Any], int]:
 
 
 def _post(
-    world: World, chat: Chat, params: Params, content: dict[str, Any], dropped: int, *, counted: bool = False
-) -> Message:
+    world: TelegramWorld,
+    chat: FakeChat,
+    params: Params,
+    content: dict[str, Any],
+    dropped: int,
+    *,
+    counted: bool = False,
+) -> FakeMessage:
     """Check what all messages of the bot have, and post it."""
     if chat.bot == "restricted":
         raise bad("not enough rights to send text messages to the chat")
@@ -110,7 +124,7 @@ def _post(
         wire["reply_markup"] = markup
     if effect:
         wire["effect_id"] = effect
-    message = Message(
+    message = FakeMessage(
         wire=wire,
         chat_id=chat.id,
         by_bot=True,
@@ -124,11 +138,11 @@ def _post(
     return message
 
 
-def _check_flood(world: World, chat: Chat, messages: int) -> None:
+def _check_flood(world: TelegramWorld, chat: FakeChat, messages: int) -> None:
     world.flood.count(chat.id, chat.is_group, messages, trio.current_time())
 
 
-def _send_chat_action(world: World, chat: Chat, params: Params) -> Any:
+def _send_chat_action(world: TelegramWorld, chat: FakeChat, params: Params) -> Any:
     action = params.text("action")
     if action not in rules.ACTIONS:
         raise bad("wrong parameter action in request")
@@ -139,7 +153,7 @@ def _send_chat_action(world: World, chat: Chat, params: Params) -> Any:
     return True
 
 
-def _send_message_draft(world: World, chat: Chat, params: Params) -> Any:
+def _send_message_draft(world: TelegramWorld, chat: FakeChat, params: Params) -> Any:
     if chat.type != "private":
         raise bad("TEXTDRAFT_PEER_INVALID")
     number = params.integer("draft_id")
@@ -147,7 +161,7 @@ def _send_message_draft(world: World, chat: Chat, params: Params) -> Any:
         raise bad("RANDOM_ID_INVALID")
     text, entities, dropped = rules.words(params, "text", rules.TEXT_MAX, least=0)
     thread = rules.thread(params, chat)
-    draft = Draft(
+    draft = FakeDraft(
         chat_id=chat.id,
         draft_id=number,
         text=text,
@@ -164,7 +178,7 @@ def _send_message_draft(world: World, chat: Chat, params: Params) -> Any:
 # -- what was sent ---------------------------------------------------------------------------------------------------
 
 
-def _own(chat: Chat, params: Params) -> Message:
+def _own(chat: FakeChat, params: Params) -> FakeMessage:
     message = chat.messages.get(params.integer("message_id"))
     if message is None or message.deleted:
         raise bad("message to edit not found")
@@ -173,7 +187,7 @@ def _own(chat: Chat, params: Params) -> Message:
     return message
 
 
-def _edit_message_text(world: World, chat: Chat, params: Params) -> Any:
+def _edit_message_text(world: TelegramWorld, chat: FakeChat, params: Params) -> Any:
     text, entities, dropped = rules.words(params, "text", rules.TEXT_MAX)
     message = _own(chat, params)
     if "text" not in message.wire:
@@ -182,7 +196,7 @@ def _edit_message_text(world: World, chat: Chat, params: Params) -> Any:
     return _edit(world, chat, params, message, ("text", "entities"), change, dropped)
 
 
-def _edit_message_caption(world: World, chat: Chat, params: Params) -> Any:
+def _edit_message_caption(world: TelegramWorld, chat: FakeChat, params: Params) -> Any:
     change, dropped = _caption(params)
     message = _own(chat, params)
     if message.kind not in ("photo", "document", "voice", "audio", "video", "animation"):
@@ -190,15 +204,15 @@ def _edit_message_caption(world: World, chat: Chat, params: Params) -> Any:
     return _edit(world, chat, params, message, ("caption", "caption_entities"), change, dropped)
 
 
-def _edit_message_reply_markup(world: World, chat: Chat, params: Params) -> Any:
+def _edit_message_reply_markup(world: TelegramWorld, chat: FakeChat, params: Params) -> Any:
     return _edit(world, chat, params, _own(chat, params), (), {}, None)
 
 
 def _edit(
-    world: World,
-    chat: Chat,
+    world: TelegramWorld,
+    chat: FakeChat,
     params: Params,
-    message: Message,
+    message: FakeMessage,
     fields: tuple[str, ...],
     change: dict[str, Any],
     dropped: int | None,
@@ -222,7 +236,7 @@ def _edit(
     return message.wire
 
 
-def _delete_message(world: World, chat: Chat, params: Params) -> Any:
+def _delete_message(world: TelegramWorld, chat: FakeChat, params: Params) -> Any:
     message = chat.messages.get(params.integer("message_id"))
     if message is None or message.deleted:
         raise bad("message to delete not found")
@@ -233,7 +247,7 @@ def _delete_message(world: World, chat: Chat, params: Params) -> Any:
     return True
 
 
-def _set_message_reaction(world: World, chat: Chat, params: Params) -> Any:
+def _set_message_reaction(world: TelegramWorld, chat: FakeChat, params: Params) -> Any:
     wanted = rules.reactions(params)
     params.flag("is_big")
     message = chat.messages.get(params.integer("message_id"))
@@ -241,14 +255,14 @@ def _set_message_reaction(world: World, chat: Chat, params: Params) -> Any:
         raise bad("message to react not found")
     message.reactions = wanted
     emoji = [reaction["emoji"] for reaction in wanted]
-    world.reactions.append(Reaction(chat_id=chat.id, message_id=message.id, emoji=emoji, at=trio.current_time()))
+    world.reactions.append(FakeReaction(chat_id=chat.id, message_id=message.id, emoji=emoji, at=trio.current_time()))
     return True
 
 
 # -- chats -----------------------------------------------------------------------------------------------------------
 
 
-def _get_chat(world: World, chat: Chat, params: Params) -> Any:
+def _get_chat(world: TelegramWorld, chat: FakeChat, params: Params) -> Any:
     gifts = ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription", "gifts_from_channels")
     more: dict[str, Any] = {"accent_color_id": 0, "max_reaction_count": 11}
     more["accepted_gift_types"] = dict.fromkeys(gifts, False)
@@ -257,7 +271,7 @@ def _get_chat(world: World, chat: Chat, params: Params) -> Any:
     return chat.wire | more
 
 
-def _leave_chat(world: World, chat: Chat, params: Params) -> Any:
+def _leave_chat(world: TelegramWorld, chat: FakeChat, params: Params) -> Any:
     if not chat.is_group:
         raise bad("chat member status can't be changed in private chats")
     chat.bot = "left"
@@ -267,7 +281,7 @@ def _leave_chat(world: World, chat: Chat, params: Params) -> Any:
 # -- the bot itself --------------------------------------------------------------------------------------------------
 
 
-def _get_me(world: World, params: Params) -> Any:
+def _get_me(world: TelegramWorld, params: Params) -> Any:
     return world.me.wire | {
         "can_join_groups": True,
         "can_read_all_group_messages": not world.privacy,
@@ -278,7 +292,7 @@ def _get_me(world: World, params: Params) -> Any:
     }
 
 
-def _answer_callback_query(world: World, params: Params) -> Any:
+def _answer_callback_query(world: TelegramWorld, params: Params) -> Any:
     callback = world.callbacks.get(params.text("callback_query_id"))
     if callback is None or callback.answer is not None or trio.current_time() - callback.at > _CALLBACK_S:
         raise bad("query is too old and response timeout expired or query ID is invalid")
@@ -289,21 +303,21 @@ def _answer_callback_query(world: World, params: Params) -> Any:
     return True
 
 
-def _set_my_commands(world: World, params: Params) -> Any:
+def _set_my_commands(world: TelegramWorld, params: Params) -> Any:
     world.commands[rules.command_scope(params)] = rules.commands(params)
     return True
 
 
-def _get_my_commands(world: World, params: Params) -> Any:
+def _get_my_commands(world: TelegramWorld, params: Params) -> Any:
     return world.commands.get(rules.command_scope(params), [])
 
 
-def _delete_my_commands(world: World, params: Params) -> Any:
+def _delete_my_commands(world: TelegramWorld, params: Params) -> Any:
     world.commands.pop(rules.command_scope(params), None)
     return True
 
 
-def _get_file(world: World, params: Params) -> Any:
+def _get_file(world: TelegramWorld, params: Params) -> Any:
     file = world.files.get(params.text("file_id"))
     if file is None:
         raise bad("wrong file_id or the file is temporarily unavailable")
@@ -313,7 +327,7 @@ def _get_file(world: World, params: Params) -> Any:
     return fields | {"file_path": file.path}
 
 
-def _set_webhook(world: World, params: Params) -> Any:
+def _set_webhook(world: TelegramWorld, params: Params) -> Any:
     url = params.text("url")
     secret = params.text("secret_token")
     if not url:
@@ -336,19 +350,19 @@ def _set_webhook(world: World, params: Params) -> Any:
     return True
 
 
-def _delete_webhook(world: World, params: Params) -> Any:
+def _delete_webhook(world: TelegramWorld, params: Params) -> Any:
     if params.flag("drop_pending_updates"):
         world.queue.drop()
     world.webhook = {}
     return True
 
 
-def _get_webhook_info(world: World, params: Params) -> Any:
+def _get_webhook_info(world: TelegramWorld, params: Params) -> Any:
     shown = {name: value for name, value in world.webhook.items() if name != "secret_token"}
     return {"url": "", "has_custom_certificate": False, "pending_update_count": len(world.queue)} | shown
 
 
-def allow(world: World, params: Params) -> None:
+def allow(world: TelegramWorld, params: Params) -> None:
     """Take over the kinds of updates that the bot wants from now on, if it says so."""
     kinds = params.json("allowed_updates", list, "allowed updates")
     if kinds is not None:
@@ -362,7 +376,7 @@ _FILES: Final = {
     "sendAudio": _sender("audio", "duration"),
     "sendVideo": _sender("video", "duration", "width", "height"),
 }
-IN_CHATS: Final[dict[str, Callable[[World, Chat, Params], Any]]] = {
+IN_CHATS: Final[dict[str, Callable[[TelegramWorld, FakeChat, Params], Any]]] = {
     "sendMessage": _send_message,
     **_FILES,
     "sendMediaGroup": _send_media_group,
@@ -376,7 +390,7 @@ IN_CHATS: Final[dict[str, Callable[[World, Chat, Params], Any]]] = {
     "getChat": _get_chat,
     "leaveChat": _leave_chat,
 }
-OF_THE_BOT: Final[dict[str, Callable[[World, Params], Any]]] = {
+OF_THE_BOT: Final[dict[str, Callable[[TelegramWorld, Params], Any]]] = {
     "getMe": _get_me,
     "answerCallbackQuery": _answer_callback_query,
     "setMyCommands": _set_my_commands,

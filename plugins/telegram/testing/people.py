@@ -14,14 +14,14 @@ from daycare_plugins.telegram.testing import media as media
 from daycare_plugins.telegram.testing.entities import detected
 from daycare_plugins.telegram.testing.world import (
     Callback,
-    Chat,
-    Draft,
+    FakeChat,
+    FakeDraft,
+    FakeMessage,
+    FakePerson,
     Membership,
-    Message,
-    Person,
     Place,
+    TelegramWorld,
     Who,
-    World,
     bare,
 )
 
@@ -38,12 +38,12 @@ _ALLOWED: Final = (
 )
 _FIRST_SUPERGROUP: Final = -1_001_500_000_000
 
-Answered = Message | int | None
-Origin = Person | Chat | str | dict[str, Any] | None
+Answered = FakeMessage | int | None
+Origin = FakePerson | FakeChat | str | dict[str, Any] | None
 
 
-class People(World):
-    """A world with hands. `chat` may be a `Chat`, its id, or a `Person` for the private chat with the bot."""
+class FakePeople(TelegramWorld):
+    """A world with hands. `chat` may be a `FakeChat`, its id, or a `FakePerson` for the private chat with the bot."""
 
     def person(
         self,
@@ -54,13 +54,13 @@ class People(World):
         username: str | None = None,
         language_code: str | None = None,
         started: bool = True,
-    ) -> Person:
+    ) -> FakePerson:
         """Make a person. One who has not `started` the bot cannot be written to before they write."""
-        person = Person(
+        person = FakePerson(
             id=id, first_name=first_name, last_name=last_name, username=username, language_code=language_code
         )
         self.people[id] = person
-        chat = Chat(id=id, type="private", person=person, bot="member" if started else "not_started")
+        chat = FakeChat(id=id, type="private", person=person, bot="member" if started else "not_started")
         self.chats[id] = chat
         return person
 
@@ -72,16 +72,16 @@ class People(World):
         forum: bool = False,
         kind: Literal["group", "supergroup"] = "supergroup",
         username: str | None = None,
-    ) -> Chat:
+    ) -> FakeChat:
         """Make a group with the bot in it; ids of supergroups begin with -100."""
         if id >= 0 or (forum and kind == "group"):
             raise ValueError("groups have negative ids, and only supergroups are forums")
-        chat = self.chats[id] = Chat(id=id, type=kind, title=title, forum=forum, username=username)
+        chat = self.chats[id] = FakeChat(id=id, type=kind, title=title, forum=forum, username=username)
         return chat
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
-    def say(self, chat: Place, person: Who, text: str, **options: Any) -> Message:
+    def say(self, chat: Place, person: Who, text: str, **options: Any) -> FakeMessage:
         """Send a text; for `options` see `post`."""
         entities = options.pop("entities", None) or detected(text)
         return self.post(chat, person, {"text": text} | ({"entities": entities} if entities else {}), **options)
@@ -97,15 +97,15 @@ class People(World):
         forward: Origin = None,
         thread: int | None = None,
         **fields: Any,
-    ) -> Message:
-        """Send a message with any content; `fields` are further ones of the `Message` object."""
+    ) -> FakeMessage:
+        """Send a message with any content; `fields` are further ones of the `FakeMessage` object."""
         where, sender = self.chat_of(chat), self.person_of(person)
         if where.migrated_to is not None:
             raise ValueError(f"nobody can write to a group that became {where.migrated_to}")
         if where.bot == "not_started":
             where.bot = "member"
         wire = self.skeleton(where, sender, thread)
-        answered = reply_to.id if isinstance(reply_to, Message) else reply_to
+        answered = reply_to.id if isinstance(reply_to, FakeMessage) else reply_to
         self.answering(where, wire, answered)
         if quote is not None and answered is not None:
             position = where.messages[answered].text.find(quote)
@@ -113,13 +113,13 @@ class People(World):
         if forward is not None:
             wire["forward_origin"] = self._origin(forward)
         wire |= content | fields
-        message = Message(wire=wire, chat_id=where.id, by_bot=False, at=trio.current_time())
+        message = FakeMessage(wire=wire, chat_id=where.id, by_bot=False, at=trio.current_time())
         self.store(where, message)
         if self._told(where, message):
             self.queue.push("message", wire)
         return message
 
-    def edit(self, message: Message, text: str | None = None, **fields: Any) -> Message:
+    def edit(self, message: FakeMessage, text: str | None = None, **fields: Any) -> FakeMessage:
         """Change a person's message: its text or caption, or other fields."""
         message.edits.append(message.text)
         change: dict[str, Any] = dict(fields)
@@ -144,7 +144,7 @@ class People(World):
         height: int = 960,
         caption: str | None = None,
         **options: Any,
-    ) -> Message:
+    ) -> FakeMessage:
         """Send a photo in several sizes, the largest with `content`; without it, it is said to have `size` bytes."""
         sizes = media.photo(self, content, size, width, height)
         return self.post(chat, person, {"photo": sizes} | _captioned(caption), **options)
@@ -158,28 +158,28 @@ class People(World):
         *,
         mime: str | None = None,
         **options: Any,
-    ) -> Message:
+    ) -> FakeMessage:
         """Send a file."""
         return self._file(chat, person, "document", content, {"file_name": name, "mime_type": mime}, options)
 
-    def voice(self, chat: Place, person: Who, content: bytes | None = None, **options: Any) -> Message:
+    def voice(self, chat: Place, person: Who, content: bytes | None = None, **options: Any) -> FakeMessage:
         """Send a voice message."""
         return self._file(chat, person, "voice", content, {"duration": options.pop("duration", 2)}, options)
 
-    def audio(self, chat: Place, person: Who, content: bytes | None = None, **options: Any) -> Message:
+    def audio(self, chat: Place, person: Who, content: bytes | None = None, **options: Any) -> FakeMessage:
         """Send a piece of music."""
         details = {"duration": 180, "title": "Song", "performer": "Band", "file_name": "song.mp3"}
         return self._file(chat, person, "audio", content, details, options)
 
-    def video(self, chat: Place, person: Who, content: bytes | None = None, **options: Any) -> Message:
+    def video(self, chat: Place, person: Who, content: bytes | None = None, **options: Any) -> FakeMessage:
         """Send a video."""
         return self._file(chat, person, "video", content, {"file_name": "video.mp4"}, options)
 
-    def video_note(self, chat: Place, person: Who, content: bytes | None = None, **options: Any) -> Message:
+    def video_note(self, chat: Place, person: Who, content: bytes | None = None, **options: Any) -> FakeMessage:
         """Send a round video."""
         return self._file(chat, person, "video_note", content, {}, options)
 
-    def animation(self, chat: Place, person: Who, content: bytes | None = None, **options: Any) -> Message:
+    def animation(self, chat: Place, person: Who, content: bytes | None = None, **options: Any) -> FakeMessage:
         """Send an animation, which comes as a document, too."""
         details = media.attachment(self, "animation", content, 1000, file_name="cat.mp4")
         document = {name: details[name] for name in ("file_id", "file_unique_id", "file_size", "file_name")}
@@ -187,19 +187,19 @@ class People(World):
 
     def sticker(
         self, chat: Place, person: Who, emoji: str = "👍", content: bytes | None = None, **options: Any
-    ) -> Message:
+    ) -> FakeMessage:
         """Send a sticker."""
         return self._file(chat, person, "sticker", content, {"emoji": emoji, "set_name": "Stickers"}, options)
 
     def location(
         self, chat: Place, person: Who, latitude: float = 52.5, longitude: float = 13.4, **options: Any
-    ) -> Message:
+    ) -> FakeMessage:
         """Send a place on the map."""
         return self.post(chat, person, {"location": {"latitude": latitude, "longitude": longitude}}, **options)
 
     def contact(
         self, chat: Place, person: Who, phone_number: str = "+100", first_name: str = "Bob", **options: Any
-    ) -> Message:
+    ) -> FakeMessage:
         """Send somebody's address card."""
         card = {"phone_number": phone_number, "first_name": first_name}
         return self.post(chat, person, {"contact": card}, **options)
@@ -211,7 +211,7 @@ class People(World):
         question: str = "Tea?",
         answers: Sequence[str] = ("yes", "no"),
         **options: Any,
-    ) -> Message:
+    ) -> FakeMessage:
         """Send a poll."""
         listed = [
             {"persistent_id": str(index), "text": text, "voter_count": 0} for index, text in enumerate(answers, 1)
@@ -228,10 +228,10 @@ class People(World):
         items: Sequence[bytes | tuple[Literal["photo", "video", "document", "audio"], bytes]],
         caption: str | None = None,
         **options: Any,
-    ) -> list[Message]:
+    ) -> list[FakeMessage]:
         """Send a media group: one message for each item, the first with the caption. Bytes alone are a photo."""
         shared = {**options, "media_group_id": self.serial()}
-        sent: list[Message] = []
+        sent: list[FakeMessage] = []
         for item in items:
             kind, content = ("photo", item) if isinstance(item, bytes) else item
             sender = getattr(self, kind)
@@ -246,14 +246,14 @@ class People(World):
         content: bytes | None,
         details: dict[str, Any],
         options: dict[str, Any],
-    ) -> Message:
+    ) -> FakeMessage:
         size, caption = options.pop("size", 1000), options.pop("caption", None)
         file = media.attachment(self, kind, content, size, **details)
         return self.post(chat, person, {kind: file} | _captioned(caption), **options)
 
     # -- other deeds -------------------------------------------------------------------------------------------------
 
-    def press(self, message: Message, data: str, person: Who | None = None) -> str:
+    def press(self, message: FakeMessage, data: str, person: Who | None = None) -> str:
         """Press a button below a message of the bot; return the id of the callback query."""
         if not any(button.get("callback_data") == data for row in message.keyboard for button in row):
             raise ValueError(f"message {message.id} has no button with the data {data!r}")
@@ -268,7 +268,7 @@ class People(World):
         self.queue.push("callback_query", query | {"chat_instance": str(message.chat_id * 7919)})
         return number
 
-    def stop(self, draft: Draft) -> None:
+    def stop(self, draft: FakeDraft) -> None:
         """Press the button of a draft. Nothing is told of who did: a private chat has one person."""
         if not draft.can_stop:
             raise ValueError(f"draft {draft.draft_id} has no button")
@@ -276,7 +276,7 @@ class People(World):
         thread = {"message_thread_id": draft.thread_id} if draft.thread_id is not None else {}
         self.queue.push("stopped_message_generation", update | thread)
 
-    def react(self, message: Message, person: Who, *emoji: str, before: Sequence[str] = ()) -> None:
+    def react(self, message: FakeMessage, person: Who, *emoji: str, before: Sequence[str] = ()) -> None:
         """React to a message; no emoji takes the reaction back."""
         chat = self.chats[message.chat_id]
         update = {"chat": chat.wire, "message_id": message.id, "user": self.person_of(person).wire}
@@ -294,7 +294,7 @@ class People(World):
         members = {"old_chat_member": self._member(old), "new_chat_member": self._member(status)}
         self.queue.push("my_chat_member", update | members)
 
-    def migrate(self, group: Place, by: Who = 1) -> Chat:
+    def migrate(self, group: Place, by: Who = 1) -> FakeChat:
         """Make a supergroup of a group, and return it; the old id is refused from now on."""
         old = self.chat_of(group)
         new = self.group(_FIRST_SUPERGROUP - len(self.chats), old.title or "Group")
@@ -314,7 +314,7 @@ class People(World):
         wire |= {"message_thread_id": number, "is_topic_message": True}
         wire["forum_topic_created"] = {"name": name, "icon_color": 7322096}
         where.topics = where.topics | {number: bare(wire)}
-        message = self.store(where, Message(wire=wire, chat_id=where.id, by_bot=False, at=trio.current_time()))
+        message = self.store(where, FakeMessage(wire=wire, chat_id=where.id, by_bot=False, at=trio.current_time()))
         if self._told(where, message):
             self.queue.push("message", wire)
         return number
@@ -331,11 +331,11 @@ class People(World):
             update = msgspec.json.encode({"update_id": self.queue.next_id} | update)
         return self.queue.push_raw(update)
 
-    def _origin(self, forward: Person | Chat | str | dict[str, Any]) -> dict[str, Any]:
+    def _origin(self, forward: FakePerson | FakeChat | str | dict[str, Any]) -> dict[str, Any]:
         date = self.now() - 3600
-        if isinstance(forward, Person):
+        if isinstance(forward, FakePerson):
             return {"type": "user", "date": date, "sender_user": forward.wire}
-        if isinstance(forward, Chat):
+        if isinstance(forward, FakeChat):
             return {"type": "channel", "date": date, "chat": forward.wire, "message_id": 1}
         if isinstance(forward, str):
             return {"type": "hidden_user", "date": date, "sender_user_name": forward}
@@ -351,7 +351,7 @@ class People(World):
             more = dict.fromkeys(_ALLOWED, False) | {"is_member": True, "until_date": 0}
         return {"status": status, "user": self.me.wire} | more
 
-    def _told(self, chat: Chat, message: Message) -> bool:
+    def _told(self, chat: FakeChat, message: FakeMessage) -> bool:
         """Return whether the bot hears of a message."""
         if chat.bot in ("left", "kicked", "deactivated"):
             return False

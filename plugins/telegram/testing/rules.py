@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from daycare.testing.http_server import Params, bad
 from daycare_plugins.telegram.testing.entities import KEPT_MAX, Entity, checked, parse, trimmed, utf16_len
-from daycare_plugins.telegram.testing.world import GENERAL_TOPIC, Chat, Message
+from daycare_plugins.telegram.testing.world import GENERAL_TOPIC, FakeChat, FakeMessage
 
 TEXT_MAX: Final = 4096
 CAPTION_MAX: Final = 1024
@@ -99,7 +99,7 @@ def _check_button(button: Any) -> None:
         raise bad(f"inline keyboard button URL '{button['url']}' is invalid: unsupported URL protocol")
 
 
-def thread(params: Params, chat: Chat) -> int | None:
+def thread(params: Params, chat: FakeChat) -> int | None:
     """Return the topic that is sent to."""
     number = params.integer("message_thread_id")
     if not number:
@@ -113,7 +113,7 @@ def thread(params: Params, chat: Chat) -> int | None:
     return number
 
 
-def effect(params: Params, chat: Chat) -> str | None:
+def effect(params: Params, chat: FakeChat) -> str | None:
     """Return the effect with which a message comes."""
     number = params.text("message_effect_id")
     if number and (chat.type != "private" or not number.isdecimal()):
@@ -121,7 +121,7 @@ def effect(params: Params, chat: Chat) -> str | None:
     return number or None
 
 
-def replied(params: Params, chat: Chat) -> tuple[Message | None, str | None]:
+def replied(params: Params, chat: FakeChat) -> tuple[FakeMessage | None, str | None]:
     """Return the message that is answered, and the words that are quoted from it."""
     wanted: dict[str, Any] | None = params.json("reply_parameters", dict, "reply parameters")
     if wanted is None:

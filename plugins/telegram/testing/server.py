@@ -22,12 +22,12 @@ import httpx
 import msgspec
 import trio
 
-from daycare.testing.http_server import Connection, HttpServer, Params, RefusedError, Request
+from daycare.testing.http_server import HttpRequest, HttpServer, Params, RefusedError, ServerConnection
 from daycare_plugins.telegram.testing import control as remote
 from daycare_plugins.telegram.testing.faults import (
     DOWNLOAD,
     METHODS,
-    Fault,
+    TelegramFault,
     Troubles,
     bad_gateway,
     flood,
@@ -35,21 +35,21 @@ from daycare_plugins.telegram.testing.faults import (
     lost,
     refused,
 )
-from daycare_plugins.telegram.testing.limits import EVERYWHERE, Limits
+from daycare_plugins.telegram.testing.limits import EVERYWHERE, FloodLimits
 from daycare_plugins.telegram.testing.methods import IN_CHATS, OF_THE_BOT, allow, chat_of
 from daycare_plugins.telegram.testing.updates import WEBHOOK_ACTIVE, Update, bounded
-from daycare_plugins.telegram.testing.world import TOKEN, Call, Chat, Message, Person
+from daycare_plugins.telegram.testing.world import TOKEN, BotCall, FakeChat, FakeMessage, FakePerson
 
 __all__ = [
     "TOKEN",
-    "Call",
-    "Chat",
+    "BotCall",
+    "FakeChat",
+    "FakeMessage",
+    "FakePerson",
     "FakeTelegram",
-    "Fault",
-    "Limits",
-    "Message",
+    "FloodLimits",
     "Moment",
-    "Person",
+    "TelegramFault",
     "bad_gateway",
     "flood",
     "garbage",
@@ -66,7 +66,7 @@ Moment = Literal["arrived", "executed", "answered"]
 
 
 class FakeTelegram(Troubles, HttpServer):
-    """The server; see `People` for what people do, `World` for what the bot did, `Troubles` for what goes wrong.
+    """The server; see `FakePeople` for what people do, `TelegramWorld` for what the bot did, `Troubles` for what fails.
 
     `on_call` is called at each moment of a call. With `control` the requests `POST /control/<verb>` do what tests in
     other processes want.
@@ -85,7 +85,7 @@ class FakeTelegram(Troubles, HttpServer):
         HttpServer.__init__(self, port)
         self.base_url = f"{self.origin}/bot"
         self.base_file_url = f"{self.origin}/file/bot"
-        self.on_call: list[Callable[[Call, Moment], None]] = []
+        self.on_call: list[Callable[[BotCall, Moment], None]] = []
         self._control = control
 
     async def serve_stream(self, stream: trio.abc.Stream) -> None:
@@ -99,14 +99,14 @@ class FakeTelegram(Troubles, HttpServer):
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    async def _answer(self, connection: Connection, request: Request) -> bool:
+    async def _answer(self, connection: ServerConnection, request: HttpRequest) -> bool:
         if self._control and request.path.startswith(remote.PATH):
             with trio.CancelScope(shield=True):  # what orders an outage gets its answer
                 return await connection.answer(*remote.answer(self, request), _JSON)
         if self.away:
             return False
-        call = Call(method="?", params={}, at=trio.current_time())
-        fault: Fault | None = None
+        call = BotCall(method="?", params={}, at=trio.current_time())
+        fault: TelegramFault | None = None
         stalls = self.stalls
         answer: _Answer | None
         try:
@@ -135,11 +135,11 @@ class FakeTelegram(Troubles, HttpServer):
         self._tell_of(call, "answered")
         return goes_on
 
-    def _tell_of(self, call: Call, moment: Moment) -> None:
+    def _tell_of(self, call: BotCall, moment: Moment) -> None:
         for listener in self.on_call:
             listener(call, moment)
 
-    def _route(self, request: Request) -> tuple[str, Params]:
+    def _route(self, request: HttpRequest) -> tuple[str, Params]:
         match = re.fullmatch(r"/(file/)?bot([^/]+)/(.+)", request.path)
         if match is None:
             raise RefusedError(404, "Not Found")
@@ -154,7 +154,7 @@ class FakeTelegram(Troubles, HttpServer):
             raise RefusedError(404, "Not Found: method not found")
         return name, request.params()
 
-    async def _before(self, connection: Connection, call: Call, fault: Fault) -> bool:
+    async def _before(self, connection: ServerConnection, call: BotCall, fault: TelegramFault) -> bool:
         """Do what goes wrong before a call is executed; return whether the connection still serves."""
         if fault.delay_s and not await connection.unless_gone(partial(trio.sleep, fault.delay_s)):
             return False
@@ -172,7 +172,7 @@ class FakeTelegram(Troubles, HttpServer):
             self.flood.announce(scope, wait_s, trio.current_time())
         raise RefusedError(fault.status, fault.description, **fault.parameters)
 
-    async def _after(self, connection: Connection, answer: _Answer, fault: Fault | None) -> bool:
+    async def _after(self, connection: ServerConnection, answer: _Answer, fault: TelegramFault | None) -> bool:
         """Send an answer, or what goes wrong with it; return whether the connection can be used again."""
         status, body, headers = answer
         if fault is None:
@@ -185,11 +185,11 @@ class FakeTelegram(Troubles, HttpServer):
             body, headers = fault.raw, {"Content-Type": fault.content_type}
         return await connection.answer(status, body, headers, fault.cut_after_bytes)
 
-    async def _never(self, connection: Connection) -> bool:
+    async def _never(self, connection: ServerConnection) -> bool:
         await connection.gone()
         return False
 
-    async def _execute(self, connection: Connection, call: Call, params: Params) -> _Answer | None:
+    async def _execute(self, connection: ServerConnection, call: BotCall, params: Params) -> _Answer | None:
         """Return the answer to a call; None if the client has left."""
         if call.method == DOWNLOAD:
             file = self.file_at(call.params["file_path"])
@@ -206,7 +206,7 @@ class FakeTelegram(Troubles, HttpServer):
             result = OF_THE_BOT[call.method](self, params)
         return 200, msgspec.json.encode({"ok": True, "result": result}), _JSON
 
-    async def _get_updates(self, connection: Connection, params: Params) -> list[bytes] | None:
+    async def _get_updates(self, connection: ServerConnection, params: Params) -> list[bytes] | None:
         if self.webhook:
             raise await self.queue.conflict(WEBHOOK_ACTIVE)
         limit, longest_s = bounded(params.integer("limit", 100), params.integer("timeout"))

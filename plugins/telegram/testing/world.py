@@ -26,7 +26,7 @@ GENERAL_TOPIC: Final = 1
 Membership = Literal["member", "administrator", "restricted", "left", "kicked", "deactivated", "not_started"]
 
 
-class Person(msgspec.Struct, kw_only=True):
+class FakePerson(msgspec.Struct, kw_only=True):
     """Somebody who uses Telegram. The private chat with the bot has the same id."""
 
     id: int
@@ -44,7 +44,7 @@ class Person(msgspec.Struct, kw_only=True):
         return fields | {name: value for name, value in rest.items() if value}
 
 
-class File(msgspec.Struct, kw_only=True):
+class FakeFile(msgspec.Struct, kw_only=True):
     """A file that Telegram keeps. Without `content` it has `size` bytes that nobody needs."""
 
     file_id: str
@@ -54,8 +54,8 @@ class File(msgspec.Struct, kw_only=True):
     content: bytes | None = None
 
 
-class Message(msgspec.Struct, kw_only=True):
-    """A message in a chat. `wire` is the `Message` object; the rest is what no client is told.
+class FakeMessage(msgspec.Struct, kw_only=True):
+    """A message in a chat. `wire` is the `FakeMessage` object; the rest is what no client is told.
 
     `edits` are the texts it had before. `entities_dropped` counts those that the server ignored without a word.
     """
@@ -114,20 +114,20 @@ class Message(msgspec.Struct, kw_only=True):
         return next((kind for kind in (*kinds, *more) if kind in self.wire), "service")
 
 
-class Chat(msgspec.Struct, kw_only=True):
+class FakeChat(msgspec.Struct, kw_only=True):
     """A chat. `bot` is the bot's standing in it; `topics` are a forum's, by thread id."""
 
     id: int
     type: Literal["private", "group", "supergroup", "channel"]
     title: str | None = None
-    person: Person | None = None
+    person: FakePerson | None = None
     username: str | None = None
     forum: bool = False
     bot: Membership = "member"
     migrated_to: int | None = None
     topics: dict[int, dict[str, Any]] = {}
     closed_topics: set[int] = set()
-    messages: Bounded[int, Message] = msgspec.field(default_factory=lambda: Bounded(_MESSAGES_MAX))
+    messages: Bounded[int, FakeMessage] = msgspec.field(default_factory=lambda: Bounded(_MESSAGES_MAX))
     next_message_id: int = 1
 
     @property
@@ -137,7 +137,7 @@ class Chat(msgspec.Struct, kw_only=True):
 
     @property
     def wire(self) -> dict[str, Any]:
-        """The `Chat` object."""
+        """The `FakeChat` object."""
         if self.person is not None:
             rest = {name: getattr(self.person, name) for name in ("first_name", "last_name", "username")}
         else:
@@ -156,7 +156,7 @@ class Callback(msgspec.Struct, kw_only=True):
     answer: dict[str, Any] | None = None
 
 
-class Call(msgspec.Struct, kw_only=True):
+class BotCall(msgspec.Struct, kw_only=True):
     """A call of the bot. `status` is the answer's, lost or not; 0 while there is none, and for ever without effect."""
 
     method: str
@@ -167,7 +167,7 @@ class Call(msgspec.Struct, kw_only=True):
     description: str = ""
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+class FakeDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A state of a streamed answer, from `sendMessageDraft`."""
 
     chat_id: int
@@ -189,7 +189,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Reaction(msgspec.Struct, frozen=True, kw_only=True):
+class FakeReaction(msgspec.Struct, frozen=True, kw_only=True):
     """A reaction of the bot; no emoji takes it back."""
 
     chat_id: int
@@ -198,80 +198,80 @@ class Reaction(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
-Place = int | Chat | Person
-Who = int | Person
+Place = int | FakeChat | FakePerson
+Who = int | FakePerson
 
 
-class World:
+class TelegramWorld:
     """The state behind the fake server. `clock` gives the wall time of `date` fields."""
 
     def __init__(self, token: str = TOKEN, username: str = "fake_bot", clock: Callable[[], float] = time.time) -> None:
         self.token = token
         self.clock = clock
-        self.me = Person(id=int(token.partition(":")[0]), is_bot=True, first_name="Fake", username=username)
+        self.me = FakePerson(id=int(token.partition(":")[0]), is_bot=True, first_name="Fake", username=username)
         self.privacy = False  # as BotFather's privacy mode: only what is for the bot is told from groups
-        self.people: dict[int, Person] = {}
-        self.chats: dict[int, Chat] = {}
-        self.files: Bounded[str, File] = Bounded(_FILES_MAX)
+        self.people: dict[int, FakePerson] = {}
+        self.chats: dict[int, FakeChat] = {}
+        self.files: Bounded[str, FakeFile] = Bounded(_FILES_MAX)
         self.callbacks: Bounded[str, Callback] = Bounded(_CALLBACKS_MAX)
         self.queue = UpdateQueue(_FIRST_UPDATE_ID)
         self.webhook: dict[str, Any] = {}
         self.webhook_settable_at = -math.inf
         self.flood = FloodControl()
-        self.drafts: deque[Draft] = deque(maxlen=_HISTORY_MAX)
+        self.drafts: deque[FakeDraft] = deque(maxlen=_HISTORY_MAX)
         self.actions: deque[Action] = deque(maxlen=_HISTORY_MAX)
-        self.reactions: deque[Reaction] = deque(maxlen=_HISTORY_MAX)
+        self.reactions: deque[FakeReaction] = deque(maxlen=_HISTORY_MAX)
         self.answered_callbacks: deque[Callback] = deque(maxlen=_HISTORY_MAX)
         self.commands: dict[str, list[dict[str, str]]] = {}  # by scope, as `default` or `chat:5:de`
-        self.on_sent: list[Callable[[Message], None]] = []  # called with what the bot sent or edited
+        self.on_sent: list[Callable[[FakeMessage], None]] = []  # called with what the bot sent or edited
         self._private_message_id = 1  # private chats and basic groups share their numbers
         self._files_made = 0
         self._serials = 4_000_000_000_000_000_000
-        self.calls: deque[Call] = deque(maxlen=_HISTORY_MAX)
+        self.calls: deque[BotCall] = deque(maxlen=_HISTORY_MAX)
 
     def now(self) -> int:
         """Return the wall time as messages carry it."""
         return int(self.clock())
 
-    def person_of(self, who: Who) -> Person:
+    def person_of(self, who: Who) -> FakePerson:
         """Return a person; an unknown number is somebody without a name to speak of."""
-        if isinstance(who, Person):
+        if isinstance(who, FakePerson):
             return self.people.setdefault(who.id, who)
-        return self.people.setdefault(who, Person(id=who, first_name=f"User {who}"))
+        return self.people.setdefault(who, FakePerson(id=who, first_name=f"User {who}"))
 
-    def chat_of(self, place: Place) -> Chat:
+    def chat_of(self, place: Place) -> FakeChat:
         """Return a chat that exists, or the private one of a person."""
-        if isinstance(place, Chat):
+        if isinstance(place, FakeChat):
             return place
-        number = place.id if isinstance(place, Person) else place
+        number = place.id if isinstance(place, FakePerson) else place
         if number in self.chats:
             return self.chats[number]
         if number <= 0:
             raise LookupError(f"there is no group {number}: make it with group()")
-        person = self.person_of(place if isinstance(place, Person) else number)
-        chat = self.chats[number] = Chat(id=number, type="private", person=person)
+        person = self.person_of(place if isinstance(place, FakePerson) else number)
+        chat = self.chats[number] = FakeChat(id=number, type="private", person=person)
         return chat
 
-    def messages(self, chat_id: int) -> list[Message]:
+    def messages(self, chat_id: int) -> list[FakeMessage]:
         """Return the messages of a chat, in order, deleted ones too."""
         chat = self.chats.get(chat_id)
         return list(chat.messages.values()) if chat else []
 
-    def sent(self, chat_id: int | None = None) -> list[Message]:
+    def sent(self, chat_id: int | None = None) -> list[FakeMessage]:
         """Return what the bot sent and did not delete: to a chat in order, or to all."""
         chats = [self.chats[chat_id]] if chat_id in self.chats else [] if chat_id is not None else self.chats.values()
         return [note for chat in chats for note in chat.messages.values() if note.by_bot and not note.deleted]
 
-    def called(self, method: str) -> list[Call]:
+    def called(self, method: str) -> list[BotCall]:
         """Return the calls of one method, from the last ones with the right token; `download` are those of files."""
         return [call for call in self.calls if call.method == method]
 
-    def store(self, chat: Chat, message: Message) -> Message:
+    def store(self, chat: FakeChat, message: FakeMessage) -> FakeMessage:
         """Keep a message, and only so many of the older ones."""
         chat.messages[message.id] = message
         return message
 
-    def tell(self, message: Message) -> None:
+    def tell(self, message: FakeMessage) -> None:
         """Call those who want to know what the bot sent or edited."""
         for listener in self.on_sent:
             listener(message)
@@ -281,7 +281,7 @@ class World:
         self._serials += 1
         return str(self._serials)
 
-    def number(self, chat: Chat) -> int:
+    def number(self, chat: FakeChat) -> int:
         """Return the number of the chat's next message."""
         if chat.type in ("private", "group"):
             self._private_message_id += 1
@@ -289,7 +289,7 @@ class World:
         chat.next_message_id += 1
         return chat.next_message_id
 
-    def skeleton(self, chat: Chat, sender: Person, thread_id: int | None = None) -> dict[str, Any]:
+    def skeleton(self, chat: FakeChat, sender: FakePerson, thread_id: int | None = None) -> dict[str, Any]:
         """Return the fields that each message has."""
         wire: dict[str, Any] = {"message_id": self.number(chat), "from": sender.wire, "chat": chat.wire}
         wire["date"] = self.now()
@@ -299,7 +299,7 @@ class World:
                 wire["is_topic_message"] = True
         return wire
 
-    def answering(self, chat: Chat, wire: dict[str, Any], reply_to: int | None) -> None:
+    def answering(self, chat: FakeChat, wire: dict[str, Any], reply_to: int | None) -> None:
         """Add the message that is answered, as the real server does.
 
         A message of a topic answers the one that created the topic, unless it answers another; and in a supergroup
@@ -317,11 +317,11 @@ class World:
         if chat.type == "supergroup" and not chat.forum:
             wire["message_thread_id"] = answered.wire.get("message_thread_id", answered.id)
 
-    def keep(self, kind: str, content: bytes | None, size: int, suffix: str) -> File:
+    def keep(self, kind: str, content: bytes | None, size: int, suffix: str) -> FakeFile:
         """Keep a file."""
         self._files_made += 1
         number = self._files_made
-        file = File(
+        file = FakeFile(
             file_id=f"BQACAgIAAxkBAAI{kind[:3].upper()}{number:06d}",
             file_unique_id=f"AgAD{kind[:3]}{number:06d}",
             path=f"{kind}s/file_{number}{suffix}",
@@ -331,7 +331,7 @@ class World:
         self.files[file.file_id] = file
         return file
 
-    def file_at(self, path: str) -> File | None:
+    def file_at(self, path: str) -> FakeFile | None:
         """Return the file that is downloaded from this path."""
         return next((file for file in self.files.values() if file.path == path), None)
 
@@ -339,7 +339,7 @@ class World:
         """Keep a pressed button until it is answered."""
         self.callbacks[callback.id] = callback
 
-    def open_chat(self, number: int) -> Chat:
+    def open_chat(self, number: int) -> FakeChat:
         """Return a chat that the bot may read and write, or refuse."""
         chat = self.chats.get(number)
         if chat is None:

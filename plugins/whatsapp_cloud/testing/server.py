@@ -18,17 +18,17 @@ from typing import Any, Final, Literal
 import msgspec
 import trio
 
-from daycare.testing.http_server import Connection, HttpServer, RefusedError, Request
+from daycare.testing.http_server import HttpRequest, HttpServer, RefusedError, ServerConnection
 from daycare_plugins.whatsapp_cloud.testing.rules import MEDIA_MAX_BYTES, MEDIA_TYPES, GraphRefusedError, check
-from daycare_plugins.whatsapp_cloud.testing.world import TOKEN, Sent, World
+from daycare_plugins.whatsapp_cloud.testing.world import TOKEN, CloudWorld, Sent
 
-__all__ = ["TOKEN", "FakeGraph", "Fault", "Sent", "error", "garbage", "lost", "stalled", "unreached"]
+__all__ = ["TOKEN", "CloudFault", "FakeGraph", "Sent", "error", "garbage", "lost", "stalled", "unreached"]
 
 What = Literal["messages", "media", "number", "download", "read", "*"]
 _JSON: Final = {"Content-Type": "application/json"}
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True):
+class CloudFault(msgspec.Struct, frozen=True, kw_only=True):
     """What goes wrong with a call.
 
     After `delay_s` it is refused with the Graph error `code`, or answered with `raw` and `status`; or its connection is
@@ -47,40 +47,40 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
 
 
-def lost(*, silent: bool = False) -> Fault:
+def lost(*, silent: bool = False) -> CloudFault:
     """Return a lost answer: the call has its effect, and the connection breaks."""
-    return Fault(drop="after", silent=silent)
+    return CloudFault(drop="after", silent=silent)
 
 
-def stalled() -> Fault:
+def stalled() -> CloudFault:
     """Return an answer that never comes: the call has its effect, and the connection stands still."""
-    return Fault(stall=True)
+    return CloudFault(stall=True)
 
 
-def unreached() -> Fault:
+def unreached() -> CloudFault:
     """Return a connection that breaks before the call had any effect."""
-    return Fault(drop="before")
+    return CloudFault(drop="before")
 
 
-def error(code: int, status: int = 400, details: str = "on order") -> Fault:
+def error(code: int, status: int = 400, details: str = "on order") -> CloudFault:
     """Return a refusal with a code of Meta's: 131056 for the pace to one person, 190 for the token, ..."""
-    return Fault(code=code, status=status, details=details)
+    return CloudFault(code=code, status=status, details=details)
 
 
-def garbage(status: int = 502) -> Fault:
+def garbage(status: int = 502) -> CloudFault:
     """Return the page of a proxy; the call had no effect."""
-    return Fault(raw=b"<html>bad gateway</html>", status=status)
+    return CloudFault(raw=b"<html>bad gateway</html>", status=status)
 
 
 class _Planned(msgspec.Struct):
     what: str
-    fault: Fault
+    fault: CloudFault
     times: int
     to: str | None
 
 
-class FakeGraph(World, HttpServer):
-    """The server; see `World` for people and webhooks.
+class FakeGraph(CloudWorld, HttpServer):
+    """The server; see `CloudWorld` for people and webhooks.
 
     `calls` are (method, path) of all requests. Each message that is taken is told of with `statuses`; with `reversed_`
     the latest status comes first. `window` says how a message past the window is refused: in the `answer`, or by a
@@ -88,7 +88,7 @@ class FakeGraph(World, HttpServer):
     """
 
     def __init__(self, port: int = 0, **options: Any) -> None:
-        World.__init__(self, **options)
+        CloudWorld.__init__(self, **options)
         HttpServer.__init__(self, port)
         self.base_url = self.origin
         self.calls: list[tuple[str, str]] = []
@@ -106,7 +106,7 @@ class FakeGraph(World, HttpServer):
             await nursery.start(super()._run, listeners)
             task_status.started(nursery.cancel_scope)
 
-    def fault(self, what: What, fault: Fault, *, times: int = 1, to: str | None = None) -> None:
+    def fault(self, what: What, fault: CloudFault, *, times: int = 1, to: str | None = None) -> None:
         """Let the next `times` calls of a kind, or those to somebody, go wrong."""
         self._faults.append(_Planned(what, fault, times, to))
 
@@ -122,10 +122,10 @@ class FakeGraph(World, HttpServer):
 
     # == calls =========================================================================================================
 
-    async def _answer(self, connection: Connection, request: Request) -> bool:
+    async def _answer(self, connection: ServerConnection, request: HttpRequest) -> bool:
         self.calls.append((request.method, request.path))
         payload: dict[str, Any] = {}
-        fault: Fault | None = None
+        fault: CloudFault | None = None
         try:
             what, payload = self._known(request)
             fault = self._next_fault(what, str(payload.get("to", "")))
@@ -148,7 +148,7 @@ class FakeGraph(World, HttpServer):
             return False
         return await connection.answer(status, body, headers | (fault.headers if fault is not None else {}))
 
-    def _known(self, request: Request) -> tuple[str, dict[str, Any]]:
+    def _known(self, request: HttpRequest) -> tuple[str, dict[str, Any]]:
         """Return which call it is, and its JSON."""
         if request.headers.get("authorization") != f"Bearer {self.token}":
             raise GraphRefusedError(190, "Error validating access token", 401)
@@ -175,7 +175,7 @@ class FakeGraph(World, HttpServer):
             raise GraphRefusedError(100, "The parameter messaging_product is required.")
         return ("read" if "status" in payload else "messages"), payload
 
-    def _next_fault(self, what: str, to: str) -> Fault | None:
+    def _next_fault(self, what: str, to: str) -> CloudFault | None:
         for planned in self._faults:
             if planned.what in ("*", what) and planned.to in (None, to):
                 planned.times -= 1
@@ -185,7 +185,7 @@ class FakeGraph(World, HttpServer):
         return None
 
     def _done(
-        self, what: str, request: Request, payload: dict[str, Any], *, silent: bool
+        self, what: str, request: HttpRequest, payload: dict[str, Any], *, silent: bool
     ) -> tuple[int, bytes, dict[str, str]]:
         if what == "download":
             media_type, content = self._file(request.path.removeprefix("/file/"))
@@ -219,7 +219,7 @@ class FakeGraph(World, HttpServer):
             "messaging_product": "whatsapp",
         }
 
-    def _uploaded(self, request: Request) -> dict[str, Any]:
+    def _uploaded(self, request: HttpRequest) -> dict[str, Any]:
         params = request.params()
         if params.text("messaging_product") != "whatsapp" or "file" not in params.uploads:
             raise GraphRefusedError(100, "(#100) The parameter messaging_product is required.")

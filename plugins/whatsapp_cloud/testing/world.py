@@ -58,7 +58,7 @@ class Posted(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class World:
+class CloudWorld:
     """What people do, and the webhooks that come of it.
 
     With `automatic` the webhooks are posted to `webhook_url` by themselves, one after another, and again after

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from daycare_plugins.telegram.testing.server import FakeTelegram, Message, Person
+from daycare_plugins.telegram.testing.server import FakeMessage, FakePerson, FakeTelegram
 from daycare_plugins.telegram.testing.updates import Update
 from tests.telegram.campaign.judge import Said, Store, topic_of
 from tests.telegram.campaign.report import Report
@@ -40,7 +40,7 @@ class Crowd:
         self._stage = stage
         self._server: FakeTelegram = stage.server
         self._rng = rng
-        self._recent: dict[int, deque[tuple[Message, Said]]] = {}
+        self._recent: dict[int, deque[tuple[FakeMessage, Said]]] = {}
         self._edits: dict[str, int] = {}
         self._weights = dict(_WEIGHTS)
         self._deeds: dict[str, Callable[[Room], int]] = {
@@ -181,7 +181,7 @@ class Crowd:
         return 1
 
     def _note(
-        self, name: str, room: Room, who: Person, thread: int | None, message: Message, file: bytes = b""
+        self, name: str, room: Room, who: FakePerson, thread: int | None, message: FakeMessage, file: bytes = b""
     ) -> None:
         key = f"{self._server.me.id}:{room.id}:m:{message.id}"
         said = Said(
@@ -249,7 +249,7 @@ class Crowd:
                 report.find("doubled" if times else "lost", f"the malformed {mark} has {times} dead letters")
 
 
-def _quoted(message: Message) -> str:
+def _quoted(message: FakeMessage) -> str:
     """Return the words that a message answers to, of which a part may be meant."""
     if "quote" in message.wire:
         return str(message.wire["quote"]["text"])

@@ -10,7 +10,7 @@ import trio
 
 from daycare_plugins.telegram.governor import PERSON
 from daycare_plugins.telegram.testing.limits import EVERYWHERE, Impatient
-from daycare_plugins.telegram.testing.server import Call, FakeTelegram, Limits, Message, Moment, flood
+from daycare_plugins.telegram.testing.server import BotCall, FakeMessage, FakeTelegram, FloodLimits, Moment, flood
 from tests.telegram.campaign import judge
 from tests.telegram.campaign.mind import units
 from tests.telegram.campaign.report import Report, percentile, say
@@ -48,7 +48,7 @@ async def run(
     async with staged(report, poll_s=POLL_S, policy="followup") as stage:
         server = stage.server
         await stage.introduce(rooms_of(server, chats, groups=round(chats * shares.groups)))
-        server.limits = Limits()
+        server.limits = FloodLimits()
         zero_s = time.time() - trio.current_time()
         sent_at: dict[tuple[int, int], float] = {}
         server.on_sent.append(lambda message: _note(message, sent_at))
@@ -96,7 +96,7 @@ async def _ask(stage: Stage, answers: int, shares: Shares, rng: random.Random, s
         await trio.sleep(_LOOK_S)
 
 
-def _note(message: Message, sent_at: dict[tuple[int, int], float]) -> None:
+def _note(message: FakeMessage, sent_at: dict[tuple[int, int], float]) -> None:
     sent_at.setdefault((message.chat_id, message.id), trio.current_time())
 
 
@@ -109,7 +109,7 @@ class _Flooder:
         self._server = server
         self._rng = rng
 
-    def see(self, call: Call, moment: Moment) -> None:
+    def see(self, call: BotCall, moment: Moment) -> None:
         """Refuse a call that arrives."""
         if moment != "arrived" or call.method not in REFUSED or self._rng.random() > self._share:
             return
@@ -219,7 +219,7 @@ def _judge_order(stage: Stage, zero_s: float, sent_at: dict[tuple[int, int], flo
     }
 
 
-def _is_unimportant(call: Call, stage: Stage) -> bool:
+def _is_unimportant(call: BotCall, stage: Stage) -> bool:
     """Whether a call counts against the limits and is no answer; drafts are those that people see change."""
     if call.method in _UNIMPORTANT:
         return True

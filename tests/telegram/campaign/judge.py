@@ -10,8 +10,8 @@ import apsw
 import msgspec
 
 from daycare.base.messages import Message
+from daycare_plugins.telegram.testing.server import FakeMessage as Sent
 from daycare_plugins.telegram.testing.server import FakeTelegram
-from daycare_plugins.telegram.testing.server import Message as Sent
 from tests.crash import given_up
 from tests.telegram.campaign.mind import Heard, Told, names, picture, units
 from tests.telegram.campaign.report import Report

@@ -67,7 +67,7 @@ class Killer:
         if isinstance(self._point, Asked) and self._point.words in last_user_text(body):
             self._hit()
 
-    def _called(self, call: telegram.Call, moment: telegram.Moment) -> None:
+    def _called(self, call: telegram.BotCall, moment: telegram.Moment) -> None:
         point = self._point
         if not isinstance(point, Call) or (call.method, moment) != (point.method, point.moment):
             return

@@ -12,8 +12,8 @@ import msgspec
 
 from daycare.base.messages import Message
 from daycare.testing.scripted import bare
+from daycare_plugins.telegram.testing.server import FakeMessage as Sent
 from daycare_plugins.telegram.testing.server import FakeTelegram
-from daycare_plugins.telegram.testing.server import Message as Sent
 from tests.telegram.campaign.judge import MARK
 from tests.telegram.campaign.phone import Deed, answered, as_sent, has_button
 from tests.telegram.campaign.proposer import TOLD, fact

@@ -15,7 +15,7 @@ import httpx
 import trio
 
 from daycare.testing.daemon_process import client_of
-from daycare_plugins.telegram.testing.server import Message
+from daycare_plugins.telegram.testing.server import FakeMessage
 from tests.telegram.campaign.proposer import TOLD, asking, fact
 from tests.telegram.campaign.stage import Room, Stage
 
@@ -246,21 +246,21 @@ class Phone:
                     again()
         raise StuckError(f"waiting for {what}: {[message.text for message in self._mine()][:3]}")
 
-    def said(self, words: str) -> Message | None:
+    def said(self, words: str) -> FakeMessage | None:
         """Return the newest message of this deed with these words."""
         return next(self._mine(lambda message: words in as_sent(message)), None)
 
-    def _request(self, words: str) -> Message | None:
+    def _request(self, words: str) -> FakeMessage | None:
         return next(self._mine(lambda message: words in message.text and has_button(message, "Approve")), None)
 
-    def _newest(self, deed: Deed, label: str) -> Message | None:
+    def _newest(self, deed: Deed, label: str) -> FakeMessage | None:
         about = f"Request {deed.no}: /"
         return next(self._mine(lambda message: about in message.text and has_button(message, label)), None)
 
-    def _told(self, deed: Deed, pressed: int) -> str | Message | None:
+    def _told(self, deed: Deed, pressed: int) -> str | FakeMessage | None:
         return self._outcome(deed) or self._shown_after(deed, pressed)
 
-    def _shown_after(self, deed: Deed, pressed: int) -> Message | None:
+    def _shown_after(self, deed: Deed, pressed: int) -> FakeMessage | None:
         newest = self._newest(deed, "Approve")
         if newest is None or newest.id <= pressed:
             return None
@@ -276,7 +276,7 @@ class Phone:
                 return state if found[2] == "telegram" else f"{state} already"
         return None
 
-    def _mine(self, fits: Callable[[Message], bool] = lambda message: True) -> Iterator[Message]:
+    def _mine(self, fits: Callable[[FakeMessage], bool] = lambda message: True) -> Iterator[FakeMessage]:
         """Yield what the bot sent in this deed, the newest first."""
         for message in reversed(self.stage.server.sent(self._room.id)):
             if message.id <= self._begin:
@@ -285,7 +285,7 @@ class Phone:
                 yield message
 
 
-def answered(message: Message, no: int) -> str | None:
+def answered(message: FakeMessage, no: int) -> str | None:
     """Return what a message says that answers to a decision: the state, with `already` if that was there before."""
     for words, state in _ANSWERS.items():
         if f"{words}: request {no}." in message.text:
@@ -294,17 +294,17 @@ def answered(message: Message, no: int) -> str | None:
     return f"{found[1]} already" if found else None
 
 
-def as_sent(message: Message) -> str:
+def as_sent(message: FakeMessage) -> str:
     """Return the text that a message had before it was edited."""
     return message.edits[0] if message.edits else message.text
 
 
-def has_button(message: Message, label: str) -> bool:
+def has_button(message: FakeMessage, label: str) -> bool:
     """Return whether there is such a button below a message."""
     return any(button["text"] == label for row in message.keyboard for button in row)
 
 
-def _number(shown: Message) -> int:
+def _number(shown: FakeMessage) -> int:
     found = _REQUEST.search(shown.text)
     assert found is not None, shown.text
     return int(found[1])

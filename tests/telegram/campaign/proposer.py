@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from daycare.testing.model_server import Call, Scripted, said
+from daycare.testing.model_server import ScriptedAnswer, ScriptedCall, said
 
 REASON: Final = "so that I need not ask again"
 TOLD: Final = "told: request"
@@ -34,7 +34,7 @@ class Proposer:
     def __init__(self) -> None:
         self.on_asked: list[Callable[[dict[str, Any]], None]] = []
 
-    def __call__(self, body: dict[str, Any]) -> Scripted:
+    def __call__(self, body: dict[str, Any]) -> ScriptedAnswer:
         """Answer a request."""
         for listener in self.on_asked:
             listener(body)
@@ -43,11 +43,11 @@ class Proposer:
         called = str([message.get("tool_calls") for message in turn])
         wanted = [name for name in dict.fromkeys(_ASKED.findall(heard)) if fact(name) not in called]
         if wanted:
-            return Scripted(tool_calls=tuple(_append(name) for name in wanted))
+            return ScriptedAnswer(tool_calls=tuple(_append(name) for name in wanted))
         results = "\n".join(said(message.get("content")) for message in turn if message["role"] == "tool")
         lines = [f"I have proposed it, request {no}." for no in _PROPOSED.findall(results)]
         lines += [f"{TOLD} {no} was {state}." for no, state in dict.fromkeys(_DECIDED.findall(heard))]
-        return Scripted(text="\n\n".join(lines) or "I could not propose that.")
+        return ScriptedAnswer(text="\n\n".join(lines) or "I could not propose that.")
 
 
 def current(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -56,5 +56,5 @@ def current(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return messages[ends[-1] + 1 if ends else 0 :]
 
 
-def _append(name: str) -> Call:
-    return Call("memory_append", {"path": "MEMORY.md", "text": f"{fact(name)}\n", "reason": REASON})
+def _append(name: str) -> ScriptedCall:
+    return ScriptedCall("memory_append", {"path": "MEMORY.md", "text": f"{fact(name)}\n", "reason": REASON})

@@ -6,7 +6,7 @@ from typing import Final
 
 import trio
 
-from daycare_plugins.telegram.testing.server import FakeTelegram, Fault, bad_gateway, garbage, lost, refused
+from daycare_plugins.telegram.testing.server import FakeTelegram, TelegramFault, bad_gateway, garbage, lost, refused
 from tests.telegram.campaign import judge
 from tests.telegram.campaign.crowd import Crowd
 from tests.telegram.campaign.mind import told
@@ -125,13 +125,13 @@ async def _make_trouble(
     """Let getUpdates go wrong, give out updates once more, and let ids start anew."""
     faults = {
         "lost": lost(),
-        "dropped": Fault(drop="before"),
+        "dropped": TelegramFault(drop="before"),
         "500": refused(500, "Internal Server Error"),
         "502": bad_gateway(),
         "garbage": garbage(),
-        "cut": Fault(cut_after_bytes=40),
-        "slow": Fault(delay_s=0.4),
-        "slow and lost": Fault(delay_s=0.2, drop="after"),
+        "cut": TelegramFault(cut_after_bytes=40),
+        "slow": TelegramFault(delay_s=0.4),
+        "slow and lost": TelegramFault(delay_s=0.2, drop="after"),
     }
     deeds = [*faults, "again", "again", *["anew"] * 2]
     while True:

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import trio
 
-from daycare_plugins.telegram.testing.server import Call, Fault, Moment
+from daycare_plugins.telegram.testing.server import BotCall, Moment, TelegramFault
 from tests.telegram.campaign import judge
 from tests.telegram.campaign.mind import units
 from tests.telegram.campaign.report import Report, percentile, say
@@ -64,7 +64,7 @@ class _Assassin:
         """Let the daemon live."""
         self._when = None
 
-    def see(self, call: Call, moment: Moment) -> None:
+    def see(self, call: BotCall, moment: Moment) -> None:
         """Strike, if this is the moment."""
         if call.method != "sendMessage":
             return
@@ -84,7 +84,7 @@ class _Assassin:
         self.hits[when] += 1
         self.interrupted += len(self.open)
         if when == "never":
-            self._stage.server.fault("sendMessage", Fault(drop="before"))
+            self._stage.server.fault("sendMessage", TelegramFault(drop="before"))
         if when != "late":
             self._hit()
         self.struck.set()

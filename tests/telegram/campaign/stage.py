@@ -15,8 +15,7 @@ import trio
 
 from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, client_of, status
 from daycare.testing.model_server import FakeModelServer
-from daycare_plugins.telegram.testing.server import Chat as FakeChat
-from daycare_plugins.telegram.testing.server import FakeTelegram, Person
+from daycare_plugins.telegram.testing.server import FakeChat, FakePerson, FakeTelegram
 from tests.crash.process import Home
 from tests.planted.plugin import patience_s, section, to_load
 from tests.telegram.campaign.report import Report, say
@@ -63,8 +62,8 @@ class Room:
     """A chat with who writes there: a private one, a group, or a forum with topics."""
 
     number: int
-    place: Person | FakeChat
-    writers: list[Person]
+    place: FakePerson | FakeChat
+    writers: list[FakePerson]
     threads: list[int | None] = field(default_factory=lambda: [None])
     said: int = 0  # messages, each with a number of its own
     addressed: bool = False  # a group in which the bot answers only whoever addresses it

@@ -36,7 +36,7 @@ _IMPORTED: Final = (
     "daycare.inference.openai",
     "daycare.features.memory.embed.vectors",
     "daycare.features.memory.search.question",
-    "daycare.features.memory.search.scene",
+    "daycare.features.memory.search.search_scope",
     "daycare_migrations",
     "daycare_plugins.telegram.outgoing",
     "daycare_plugins.telegram.plugin",

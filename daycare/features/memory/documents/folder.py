@@ -25,7 +25,7 @@ class UnfitError(Exception):
     """A file that is not taken; the words say why."""
 
 
-class Folder:
+class DocumentFolder:
     """The folder at `path`, made with mode 0700 if need be. Paths within it have `/` between their segments."""
 
     def __init__(self, path: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from daycare.agent.blocks import one_line
 from daycare.agent.prompt import is_helper
-from daycare.agent.sections import Excerpts, Shelf, is_long
+from daycare.agent.sections import DocumentSource, Excerpts, is_long
 from daycare.base.bounded import Bounded
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.limits import (
@@ -18,7 +18,7 @@ from daycare.base.limits import (
     PROMPTS_KEPT_MAX,
     RECALL_LINE_MAX_CHARS,
 )
-from daycare.base.recollection import NO_EMBEDDER, DocumentsSection
+from daycare.base.memory_settings import NO_EMBEDDER, DocumentsSection
 from daycare.features.memory.documents.chunking import Chunking
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.embed.service import Embedding
@@ -28,7 +28,7 @@ from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.records import Agent
 from daycare.store.records_documents import Place
-from daycare.store.records_memories import Memory, Tier
+from daycare.store.records_memories import StoredMemory, Tier
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
@@ -73,14 +73,14 @@ class Passages:
         self,
         store: Store,
         documents: Documents,
-        shelf: Shelf,
+        source: DocumentSource,
         chunking: Chunking,
         embedding: Embedding | None,
         live: Live,
     ) -> None:
         self._memories = store.memories
         self._documents = documents
-        self._shelf = shelf
+        self._source = source
         self._chunking = chunking
         self._embedding = embedding
         self._live = live
@@ -123,12 +123,12 @@ class Passages:
 
     async def _cut(self, agent: Agent, section: DocumentsSection) -> dict[str, list[Chunk]]:
         """Return the documents of an agent that do not stand whole, in passages; kept until some document changes."""
-        version = await self._shelf.version()
+        version = await self._source.version()
         kept = self._kept.get(agent.id)
         if kept is None or kept[:2] != (version, section):
             found = {}
             for name in (*(() if section.identity == "whole" else IDENTITY_DOCUMENTS), MEMORY):
-                passage = await self._shelf.passage(agent, name)
+                passage = await self._source.passage(agent, name)
                 if passage is not None and (name != MEMORY or is_long(passage, section)):
                     found[name] = await cut(passage.text)
             kept = version, section, found
@@ -148,8 +148,8 @@ class Passages:
         least = section.similar(self._embedding.name if self._embedding is not None else NO_EMBEDDER)
         return fitting(passages, question[:PASSAGE_QUESTION_MAX_CHARS], near, least=least)
 
-    async def _chunks_of(self, scope: str, place: Place) -> list[Memory]:
-        found: list[Memory] = []
+    async def _chunks_of(self, scope: str, place: Place) -> list[StoredMemory]:
+        found: list[StoredMemory] = []
         before: int | None = None
         while page := await self._memories.find(scope, Tier.CHUNK, before=before, limit=API_PAGE_MAX_ROWS):
             found += [memory for memory in page if memory.place == place]

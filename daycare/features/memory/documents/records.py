@@ -7,7 +7,7 @@ import msgspec
 from daycare.store.records_documents import Attribution, DocumentVersion, NewVersion, Place
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentReading(msgspec.Struct, frozen=True, kw_only=True):
     """A document as it is now. `layer` is where it comes from, or `view`; a view has the version 0."""
 
     path: str
@@ -18,7 +18,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: int
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a listing. `path` reads this very document: the plain path, or one that names the layer."""
 
     path: str
@@ -29,7 +29,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: int
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentHit(msgspec.Struct, frozen=True, kw_only=True):
     """A document that a search found, with the passage that fits best."""
 
     path: str
@@ -47,7 +47,7 @@ class LayerState(msgspec.Struct, frozen=True, kw_only=True):
     wins: bool
 
 
-class Total(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentTotal(msgspec.Struct, frozen=True, kw_only=True):
     """The size of an agent's own documents, daily logs left out, and what to say about it from 80 % of the bound on."""
 
     documents: int
@@ -55,7 +55,7 @@ class Total(msgspec.Struct, frozen=True, kw_only=True):
     warning: str
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A change that is not made yet: what it would do, and to what.
 
     `approver`: `operator` for what concerns everybody, `user` for what is one person's. `old` and `base_hash` are what
@@ -69,7 +69,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     old: str | None
     new: str | None
     base_hash: str
-    total: Total
+    total: DocumentTotal
 
     def by(self, attribution: Attribution, *, key: str = "") -> NewVersion:
         """Return what to write for it: `store.documents.write`, or that module's `write` inside of a transaction."""

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.documents import Document, Limit, Number, answer, body, query
+from daycare.api.documents import Limit, Number, RequestDocument, answer, body, query
 from daycare.api.routes_agents import agent_at
 from daycare.base.connector import DIRECT
 from daycare.base.errors import ForbiddenError
@@ -29,13 +29,13 @@ Reason = Annotated[str, msgspec.Meta(max_length=DOCUMENT_REASON_MAX_CHARS)]
 Hash = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
 
 
-class Whose(Document, frozen=True, kw_only=True):
+class Whose(RequestDocument, frozen=True, kw_only=True):
     """Whose view of the documents; without a path that of the operator's own agent, `/USER/direct`."""
 
     agent: str | None = None
 
 
-class Listing(Whose, frozen=True, kw_only=True):
+class DocumentListing(Whose, frozen=True, kw_only=True):
     """What there is below a folder."""
 
     prefix: str = ""
@@ -53,7 +53,7 @@ class OneVersion(One, frozen=True, kw_only=True):
     version: Number | None = None
 
 
-class Versions(One, frozen=True, kw_only=True):
+class VersionsQuery(One, frozen=True, kw_only=True):
     """A page of a document's versions."""
 
     before: Number | None = None
@@ -74,14 +74,14 @@ class Deletion(One, frozen=True, kw_only=True):
     reason: Reason = ""
 
 
-class Query(Whose, frozen=True, kw_only=True):
+class DocumentQuery(Whose, frozen=True, kw_only=True):
     """A search."""
 
     query: Annotated[str, msgspec.Meta(max_length=1_000)]
     limit: Annotated[int, msgspec.Meta(ge=1, le=DOCUMENT_SEARCH_MAX)] = 10
 
 
-class NewText(Document, frozen=True, kw_only=True):
+class NewText(RequestDocument, frozen=True, kw_only=True):
     """A text to write over what somebody saw; an empty hash says that there was nothing."""
 
     text: str
@@ -89,7 +89,7 @@ class NewText(Document, frozen=True, kw_only=True):
     reason: Reason = ""
 
 
-class Undo(Document, frozen=True, kw_only=True):
+class Undo(RequestDocument, frozen=True, kw_only=True):
     """`version`: only if that is the newest."""
 
     version: Number | None = None
@@ -123,7 +123,7 @@ class DocumentRoutes:
 
     async def find(self, request: Request) -> Response:
         """List documents, and how much the agent's own are together."""
-        wish = query(request, Listing)
+        wish = query(request, DocumentListing)
         agent = await self._agent(wish)
         entries = await self._documents.listing(agent, wish.prefix)
         return answer({"agent": agent.path, "documents": entries, "total": await self._documents.total(agent)})
@@ -153,7 +153,7 @@ class DocumentRoutes:
 
     async def history(self, request: Request) -> Response:
         """List a document's versions, newest first, without their texts."""
-        wish = query(request, Versions)
+        wish = query(request, VersionsQuery)
         agent = await self._agent(wish)
         found = await self._documents.history(agent, wish.path, before=wish.before, limit=wish.limit)
         return answer({"versions": found})
@@ -170,7 +170,7 @@ class DocumentRoutes:
 
     async def search(self, request: Request) -> Response:
         """Find documents by their words."""
-        wish = query(request, Query)
+        wish = query(request, DocumentQuery)
         return answer({"found": await self._documents.search(await self._agent(wish), wish.query, wish.limit)})
 
     async def undo(self, request: Request) -> Response:

@@ -18,7 +18,14 @@ from daycare.base.limits import (
 from daycare.base.messages import Origin
 from daycare.base.scope import is_apart, scope_of
 from daycare.base.sections import added
-from daycare.features.memory.documents.records import Draft, Entry, Hit, LayerState, Reading, Total
+from daycare.features.memory.documents.records import (
+    DocumentDraft,
+    DocumentEntry,
+    DocumentHit,
+    DocumentReading,
+    DocumentTotal,
+    LayerState,
+)
 from daycare.features.memory.documents.views import agents_view, passage, tools_view, words_of
 from daycare.plugin import ToolSpec
 from daycare.rules.document_paths import AGENTS, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
@@ -74,7 +81,7 @@ class Documents:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    async def read(self, agent: Agent, path: str) -> Reading:
+    async def read(self, agent: Agent, path: str) -> DocumentReading:
         """Return a document from the first layer that has it. `MEMORY.md` comes into being by being read.
 
         One that was deleted stays so until somebody writes it.
@@ -82,7 +89,7 @@ class Documents:
         address = parse(path)
         if address.is_view:
             text = await self._view(agent, address.name)
-            return Reading(path=path, layer=VIEW, text=text, hash=digest(text), version=0, updated_at=0)
+            return DocumentReading(path=path, layer=VIEW, text=text, hash=digest(text), version=0, updated_at=0)
         found = await self._first(agent, address)
         if (
             found is None
@@ -97,7 +104,7 @@ class Documents:
             )
         return _reading(path, found)
 
-    async def approved(self, agent: Agent, path: str) -> tuple[Reading | None, DocumentVersion | None]:
+    async def approved(self, agent: Agent, path: str) -> tuple[DocumentReading | None, DocumentVersion | None]:
         """Return a document as persons wrote or approved it, and the newest version that was passed over for that.
 
         A layer with `DOCUMENT_VERSIONS_MAX` versions that nobody stands behind counts as one that has none.
@@ -125,13 +132,13 @@ class Documents:
             passed = passed or version
         return None, passed
 
-    async def listing(self, agent: Agent, prefix: str = "") -> list[Entry]:
+    async def listing(self, agent: Agent, prefix: str = "") -> list[DocumentEntry]:
         """Return what there is below a folder (`knowledge`, `shared/skills`, ...), in order of path.
 
         Of everything (no folder) that is the views and the newest daily logs, too.
         """
         where = folder(prefix)
-        found: list[Entry] = []
+        found: list[DocumentEntry] = []
         names: set[str] = set()
         for layer in where.layers:
             versions = await self._all(layer, _owner(agent, layer), where.prefix)
@@ -147,10 +154,12 @@ class Documents:
             for name in VIEWS:
                 text = await self._view(agent, name)
                 size = len(text.encode())
-                found.append(Entry(path=name, layer=VIEW, size=size, hash=digest(text), version=0, updated_at=0))
+                found.append(
+                    DocumentEntry(path=name, layer=VIEW, size=size, hash=digest(text), version=0, updated_at=0)
+                )
         return sorted(found, key=lambda entry: entry.path)
 
-    async def search(self, agent: Agent, query: str, limit: int = 10) -> list[Hit]:
+    async def search(self, agent: Agent, query: str, limit: int = 10) -> list[DocumentHit]:
         """Return those of the documents this agent can read that have words of a query, the best first."""
         scopes = [(layer, _owner(agent, layer)) for layer in Layer]
         words = words_of(query)
@@ -169,7 +178,7 @@ class Documents:
         hits = []
         for version, best in found:
             path = await self._path_of(agent, version.place)
-            hits.append(Hit(path=path, layer=version.place.layer, version=version.version, passage=best))
+            hits.append(DocumentHit(path=path, layer=version.place.layer, version=version.version, passage=best))
         return hits
 
     async def explain(self, agent: Agent, path: str) -> list[LayerState]:
@@ -210,7 +219,7 @@ class Documents:
         before, after = [(await self.at(agent, path, number)).text if number else None for number in (old, new)]
         return await aside(lambda: unified(before, after, path), before, after)
 
-    async def total(self, agent: Agent) -> Total:
+    async def total(self, agent: Agent) -> DocumentTotal:
         """Return how much the agent's own documents are together, daily logs left out."""
         return await self._total(agent, 0, 0)
 
@@ -218,7 +227,7 @@ class Documents:
 
     async def prepare(
         self, agent: Agent, path: str, text: str | None, *, append: bool = False, section: str = ""
-    ) -> Draft:
+    ) -> DocumentDraft:
         """Return what a change would do, after checking it, and change nothing. `text` None deletes.
 
         What is added goes to the end, or below the heading `section`. Nothing is added to what a layer behind has: it
@@ -239,7 +248,7 @@ class Documents:
         counts = place.layer is Layer.AGENT and not place.daily
         was = there.version.size if there else 0
         total = await self._total(agent, (new is not None) - (old is not None), size - was) if counts else None
-        return Draft(
+        return DocumentDraft(
             path=path,
             place=place,
             user=agent.user,
@@ -346,7 +355,7 @@ class Documents:
         except ConflictError:
             pass  # somebody wrote it meanwhile
 
-    async def _total(self, agent: Agent, more_documents: int, more_bytes: int) -> Total:
+    async def _total(self, agent: Agent, more_documents: int, more_bytes: int) -> DocumentTotal:
         there = await self._documents.totals(Layer.AGENT, agent.id)
         size = there.bytes + more_bytes
         share = size / DOCUMENTS_TOTAL_BYTES
@@ -355,7 +364,7 @@ class Documents:
             what = f"the documents of {agent.path} have {size} bytes together"
             advice = "shorten or delete some" if share >= 1 else "soon some should be shortened"
             warning = f"{what}, {share:.0%} of {DOCUMENTS_TOTAL_BYTES}: {advice}"
-        return Total(documents=there.documents + more_documents, bytes=size, warning=warning)
+        return DocumentTotal(documents=there.documents + more_documents, bytes=size, warning=warning)
 
 
 def check_growth(address: Address, old: str | None, new: str | None) -> None:
@@ -391,9 +400,9 @@ def _places(agent: Agent, address: Address) -> list[Place]:
     return [Place(layer, _owner(agent, layer), address.name) for layer in address.layers]
 
 
-def _reading(path: str, found: Document) -> Reading:
+def _reading(path: str, found: Document) -> DocumentReading:
     version = found.version
-    return Reading(
+    return DocumentReading(
         path=path,
         layer=version.place.layer,
         text=found.text or "",
@@ -403,8 +412,8 @@ def _reading(path: str, found: Document) -> Reading:
     )
 
 
-def _entry(path: str, version: DocumentVersion) -> Entry:
-    return Entry(
+def _entry(path: str, version: DocumentVersion) -> DocumentEntry:
+    return DocumentEntry(
         path=path,
         layer=version.place.layer,
         size=version.size,

@@ -23,7 +23,7 @@ from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFound
 from daycare.base.limits import DOCUMENTS_MAX, SHARED_FILES_MAX, SHARED_FOLDER_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.scope import is_subusers
-from daycare.features.memory.documents.folder import Folder, UnfitError
+from daycare.features.memory.documents.folder import DocumentFolder, UnfitError
 from daycare.features.memory.documents.service import check_growth
 from daycare.rules.document_paths import Address, parse
 from daycare.store.records import Agent
@@ -46,7 +46,7 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     diff: str
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+class SkippedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that was left alone, and why."""
 
     file: str
@@ -63,7 +63,7 @@ class Exchange(msgspec.Struct, kw_only=True):
     deleted: list[str] = msgspec.field(default_factory=list)
     pending: list[str] = msgspec.field(default_factory=list)
     conflicts: list[Conflict] = msgspec.field(default_factory=list)
-    skipped: list[Skipped] = msgspec.field(default_factory=list)
+    skipped: list[SkippedFile] = msgspec.field(default_factory=list)
     unchanged: int = 0
 
 
@@ -91,7 +91,7 @@ class Sharing:
 
     def __init__(self, store: Store, path: Path) -> None:
         self._store = store
-        self._folder = Folder(path)
+        self._folder = DocumentFolder(path)
         self._busy = trio.Lock()
 
     async def export(self, *, author: str, user: str) -> Exchange:
@@ -122,7 +122,7 @@ class Sharing:
                 except (UnfitError, InvalidError, NotFoundError, ConflictError, BusyError) as error:
                     if file not in files and file not in living:
                         continue  # its owner is gone, and so is the file
-                    exchange.done.skipped.append(Skipped(file=_shown(file), why=str(error)))
+                    exchange.done.skipped.append(SkippedFile(file=_shown(file), why=str(error)))
                 if common is not None:
                     known[file] = common
             await self._save(known)
@@ -203,7 +203,7 @@ class Sharing:
 class _Pass:
     """One pass over the files: compares each with its document, and lets one follow the other."""
 
-    def __init__(self, store: Store, folder: Folder, beside: set[str], author: str, *, take: bool) -> None:
+    def __init__(self, store: Store, folder: DocumentFolder, beside: set[str], author: str, *, take: bool) -> None:
         self.done = Exchange(folder=str(folder.path))
         self._documents = store.documents
         self._folder = folder
@@ -290,7 +290,7 @@ class _Pass:
         """Remove what was laid beside a file, once there is nothing to merge; what somebody wrote there stays."""
         theirs = _beside(file)
         if theirs in self._beside and not await _apart(lambda: self._folder.remove(theirs, expected=known.laid)):
-            self.done.skipped.append(Skipped(file=theirs, why="somebody has written into it: move it away"))
+            self.done.skipped.append(SkippedFile(file=theirs, why="somebody has written into it: move it away"))
 
 
 async def _apart(work: Callable[[], T]) -> T:

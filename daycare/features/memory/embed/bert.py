@@ -19,7 +19,7 @@ _HEADS: Final = {128: 2, 256: 4, 384: 12, 512: 8, 768: 12, 1024: 16}  # of publi
 _FIRST: Final = "embeddings.word_embeddings.weight"
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class BertShape(msgspec.Struct, frozen=True, kw_only=True):
     """What `config.json` says of a model; what is left out is that of the published ones."""
 
     model_type: str = "bert"
@@ -35,7 +35,7 @@ class Bert:
     A text's vector is the mean of those of its pieces, with `first` that of its first piece.
     """
 
-    def __init__(self, tensors: Mapping[str, Tensor], shape: Shape, *, first: bool = False) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor], shape: BertShape, *, first: bool = False) -> None:
         for key, value, known in (
             ("model_type", shape.model_type, "bert"),
             ("hidden_act", shape.hidden_act, "gelu"),

@@ -13,9 +13,9 @@ import msgspec
 import trio
 
 from daycare.base.errors import BrokenError
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER
+from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER
 from daycare.features.memory.embed.arrays import Floats, np
-from daycare.features.memory.embed.bert import PASS_MAX_PIECES, SPECIAL, Bert, Shape, WordPiece
+from daycare.features.memory.embed.bert import PASS_MAX_PIECES, SPECIAL, Bert, BertShape, WordPiece
 from daycare.features.memory.embed.tensors import Tensor, read_tensors
 
 TEXT_MAX_CHARS: Final = 8_000  # looked at of one text: some 2,000 tokens, of which models read 256 to 512
@@ -126,7 +126,7 @@ def _of_folder(folder: Path) -> LocalEmbedder:
     if weights.name == _GRAPH:
         model = _Graph(weights, first=settings.first)
     else:
-        shape = _section(folder / "config.json", Shape)
+        shape = _section(folder / "config.json", BertShape)
         model = Bert(read_tensors(weights), shape, first=settings.first)
         if max(pieces.values()) > model.words:  # one more is the end of its last line
             raise BrokenError(

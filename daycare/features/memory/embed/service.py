@@ -25,7 +25,7 @@ from daycare.base.limits import (
     EMBED_RETRY_MAX_S,
     EMBED_TEXT_MAX_CHARS,
 )
-from daycare.base.recollection import LOCAL_EMBEDDER
+from daycare.base.memory_settings import LOCAL_EMBEDDER
 from daycare.features.memory.loading import LOCAL, VECTORS, loaded
 from daycare.store.records_memories import NewVector, NewVectors, VectorModel
 from daycare.store.sqlite.memories import Memories

@@ -25,14 +25,14 @@ from daycare.features.memory.embed.arrays import (
     products,
     widened,
 )
-from daycare.features.memory.embed.signs import DIMENSIONS_MAX, Signs, Words, shortlist
+from daycare.features.memory.embed.sign_bits import DIMENSIONS_MAX, SignBits, Words, shortlist
 from daycare.store.records_memories import VectorPage
 
 PANEL_ROWS: Final = 2_048  # the best of those tried; their sums, 8 KB, stay in the first-level cache
 _TAIL_ROWS: Final = 32  # room in a new tail
 
 
-class Rows(NamedTuple):
+class MatrixRows(NamedTuple):
     """What a matrix has at one moment. Rows that are added later are not in it; what is cleared later may be."""
 
     size: int
@@ -62,7 +62,7 @@ class Matrix:
     """Rows that only grow; what is removed is overwritten in place."""
 
     def __init__(self, dimensions: int) -> None:
-        self.rows = Rows(0, (), np.empty((0, dimensions), np.float32))
+        self.rows = MatrixRows(0, (), np.empty((0, dimensions), np.float32))
 
     @property
     def nbytes(self) -> int:
@@ -82,7 +82,7 @@ class Matrix:
             count += len(part)
             if filled + len(part) == PANEL_ROWS:
                 panels, tail = (*panels, np.ascontiguousarray(tail.T)), tail[:0].copy()
-            self.rows = Rows(count, panels, tail)
+            self.rows = MatrixRows(count, panels, tail)
 
     def clear(self, places: Numbers) -> None:
         """Overwrite rows."""
@@ -111,7 +111,7 @@ _SPARE_ROWS: Final = 1_024  # removed rows that are worth no tidying up; past it
 Fetch = Callable[[Sequence[int]], VectorPage]
 
 
-class Found(NamedTuple):
+class FoundRows(NamedTuple):
     """Rows and their cosines. `mean` and `deviation` are of the cosines of all rows of the block."""
 
     numbers: Numbers
@@ -127,7 +127,7 @@ class _Held(NamedTuple):
     numbers: Numbers
     living: "_Living"
     order: Numbers | None  # places in order of number; None: numbers rise
-    exact: Rows | None  # None: there are bits
+    exact: MatrixRows | None  # None: there are bits
     panels: Sequence[Words]
 
 
@@ -150,7 +150,7 @@ class VectorBlock:
         self._exact_max_bytes = exact_max_bytes
         self._outgrown = 4 * dimensions * expected > exact_max_bytes
         self._matrix = Matrix(dimensions)
-        self._signs: Signs | None = None
+        self._signs: SignBits | None = None
         self._sample = _Sample(dimensions)
         living = _Living(np.empty(0, np.bool_))
         self._held = _Held(0, np.empty(0, np.int64), living, None, self._matrix.rows, ())
@@ -211,7 +211,7 @@ class VectorBlock:
 
     # -- searching ---------------------------------------------------------------------------------------------------
 
-    def search(self, query: Floats, count: int, fetch: Fetch) -> Found:
+    def search(self, query: Floats, count: int, fetch: Fetch) -> FoundRows:
         """Return the nearest `count` rows, the nearest first.
 
         `fetch` reads rows of the store by their numbers; it is not called if the block is `exact`.
@@ -225,23 +225,23 @@ class VectorBlock:
             wanted = max(SHORTLIST, SHORTLIST_FOLD * count)
             places = shortlist(held.panels, _eligible(held), self._signs.query(query), wanted)
             page = fetch(held.numbers[places].tolist())
-            found = Found(np.array(page.numbers, np.int64), products(self._read(page), query), mean, deviation)
-        return Found(*_best(found.numbers, found.scores, count), found.mean, found.deviation)
+            found = FoundRows(np.array(page.numbers, np.int64), products(self._read(page), query), mean, deviation)
+        return FoundRows(*_best(found.numbers, found.scores, count), found.mean, found.deviation)
 
-    def scores(self, query: Floats) -> Found | None:
+    def scores(self, query: Floats) -> FoundRows | None:
         """Return all rows, in no order; None if the block is not `exact`."""
         held = self._held
         return None if held.exact is None else self._compared(held, held.exact, query)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _compared(self, held: _Held, rows: Rows, query: Floats) -> Found:
+    def _compared(self, held: _Held, rows: MatrixRows, query: Floats) -> FoundRows:
         scores = rows.cosines(query)
         mean, deviation = self._spread(scores)
         numbers, eligible = held.numbers[: held.size], _eligible(held)
         if not eligible.all():
             numbers, scores = numbers[eligible], scores[eligible]
-        return Found(numbers, scores, mean, deviation)
+        return FoundRows(numbers, scores, mean, deviation)
 
     def _read(self, page: VectorPage) -> Halves:
         rows: Halves = np.frombuffer(page.data, "<f2").reshape(len(page.numbers), self.dimensions)
@@ -262,7 +262,7 @@ class VectorBlock:
         held.living.flags = flags
         order = _ordered(held, numbers)
         if self._outgrown and not held.size and len(rows) >= SAMPLE_ROWS:
-            self._signs = Signs(widened(rows).mean(axis=0))
+            self._signs = SignBits(widened(rows).mean(axis=0))
         if self._signs is None:
             self._matrix.extend(widened(rows))
             self._held = _Held(total, all_numbers, held.living, order, self._matrix.rows, ())
@@ -278,7 +278,7 @@ class VectorBlock:
         held = self._held
         kept = np.flatnonzero(held.living.flags[: held.size])
         rows = self._matrix.rows.at(np.arange(held.size))
-        signs = Signs(rows[kept].mean(axis=0))
+        signs = SignBits(rows[kept].mean(axis=0))
         halves = rows.astype("<f2")
         signs.extend(halves)
         self._sample.add(held.numbers[kept], halves[kept])

@@ -34,7 +34,7 @@ from daycare.features.memory.language import dates, sentences
 from daycare.features.memory.language.patterns import words
 from daycare.features.memory.language.periods import YEAR_MAX, YEAR_MIN
 from daycare.plugin import OutputSpec
-from daycare.store.records_memories import FactPart, Memory
+from daycare.store.records_memories import FactPart, StoredMemory
 
 LINE_MAX_CHARS: Final = 4_000  # of one message: the rest was pasted
 KNOWN_MAX: Final = 60  # facts shown, so that the model uses the same attributes
@@ -105,7 +105,7 @@ OUTPUT: Final = OutputSpec(
 )
 
 
-class Request(NamedTuple):
+class ExtractionRequest(NamedTuple):
     """What a model is asked: its system prompt, the user's message, the form of the answer."""
 
     system: str
@@ -113,7 +113,7 @@ class Request(NamedTuple):
     output: OutputSpec
 
 
-class Reading(NamedTuple):
+class ExtractedAnswer(NamedTuple):
     """What an answer is worth: what was learned, why the rest was dropped, and whether there was more than is taken."""
 
     learned: Learned
@@ -149,7 +149,9 @@ class _Answer(msgspec.Struct):
 # -- asking --------------------------------------------------------------------------------------------------------
 
 
-def request(lines: Sequence[Memory], known: Sequence[FactPart], people: Collection[str], zone: str) -> Request:
+def request(
+    lines: Sequence[StoredMemory], known: Sequence[FactPart], people: Collection[str], zone: str
+) -> ExtractionRequest:
     """Return what to ask about some lines. `known` are facts about those who speak, the newest first."""
     here = dates.zone_of(zone)
     told = "\n".join(_shown(line, people, here) for line in lines)
@@ -159,10 +161,10 @@ def request(lines: Sequence[Memory], known: Sequence[FactPart], people: Collecti
         parts.append(fence("known", "\n".join(_one_line(f"{f.subject} | {f.attribute} | {f.value}") for f in facts)))
     parts.append(fence("lines", told))
     parts.append("Now write down what is worth knowing, as JSON.")
-    return Request(SYSTEM, "\n\n".join(parts), OUTPUT)
+    return ExtractionRequest(SYSTEM, "\n\n".join(parts), OUTPUT)
 
 
-def _shown(line: Memory, people: Collection[str], zone: tzinfo) -> str:
+def _shown(line: StoredMemory, people: Collection[str], zone: tzinfo) -> str:
     """Return a line as the model reads it: always one line, so that no text can pass for another speaker's."""
     at = f"{local_time(line.at_ms, zone):%a %Y-%m-%d %H:%M}"
     who = _one_line(line.speaker).replace(":", "")
@@ -179,7 +181,7 @@ def _one_line(text: str) -> str:
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-def read(answer: str, lines: Sequence[Memory], people: Collection[str], zone: str, by: str) -> Reading:
+def read(answer: str, lines: Sequence[StoredMemory], people: Collection[str], zone: str, by: str) -> ExtractedAnswer:
     """Return what an answer tells of these lines. `by` is the model's name.
 
     Raises `InvalidError` (`EXTRACTION_USELESS`) with the reason when the answer is not JSON of the right form, or when
@@ -193,7 +195,7 @@ def read(answer: str, lines: Sequence[Memory], people: Collection[str], zone: st
         raise _useless(f"nothing of it could be kept: {judge.dropped[0]}")
     more = len(decoded.facts) > FACTS_MAX or len(decoded.entities) > ENTITIES_MAX
     learned = Learned(facts=tuple(facts), entities=tuple(entities), by=by)
-    return Reading(learned, tuple(judge.dropped[:_DROPPED_MAX]), more)
+    return ExtractedAnswer(learned, tuple(judge.dropped[:_DROPPED_MAX]), more)
 
 
 def _decoded(answer: str) -> _Answer:
@@ -220,7 +222,7 @@ class _DropError(Exception):
 
 
 class _Judge:
-    def __init__(self, lines: Sequence[Memory], people: Collection[str], zone: tzinfo) -> None:
+    def __init__(self, lines: Sequence[StoredMemory], people: Collection[str], zone: tzinfo) -> None:
         self.dropped: list[str] = []
         self._numbers = {line.no for line in lines}
         self._said = {line.no for line in lines if line.speaker in people and line.origin in _HUMAN}

@@ -33,7 +33,7 @@ from daycare.features.memory.language.german import claims as claims_german
 from daycare.features.memory.language.lists import COMMON
 from daycare.features.memory.language.names import Gathering
 from daycare.features.memory.language.patterns import pattern, words
-from daycare.store.records_memories import Memory
+from daycare.store.records_memories import StoredMemory
 
 KEPT_SHARE: Final = 0.099  # of a range's bytes, for facts: with the entities it is a tenth
 KEPT_MIN_BYTES: Final = 160  # of a short range: three statements
@@ -52,7 +52,7 @@ class Clause(NamedTuple):
     """A clause of a person, as it may become a fact. `past` is whether it tells of the past, None if unclear."""
 
     at: int  # of its line in the range
-    line: Memory
+    line: StoredMemory
     statement: str
     sources: tuple[int, ...]
     moments: tuple[Moment, ...]
@@ -61,16 +61,16 @@ class Clause(NamedTuple):
     past: bool | None
 
 
-def extract(lines: Sequence[Memory], people: Collection[str], zone: str, *, share: float = KEPT_SHARE) -> Learned:
+def extract(lines: Sequence[StoredMemory], people: Collection[str], zone: str, *, share: float = KEPT_SHARE) -> Learned:
     """Return what was told in a range of lines. `people` are the speakers who are persons; the others are context.
 
     `zone` is where the people are, for "yesterday". `share` of the range's bytes is filled with facts.
     """
-    reader = Reader(lines[:LINES_MAX], people, dates.zone_of(zone))
+    reader = ClauseReader(lines[:LINES_MAX], people, dates.zone_of(zone))
     return conclude(reader, list(reader.clauses()), share=share)
 
 
-def conclude(reader: "Reader", clauses: Sequence[Clause], *, share: float = KEPT_SHARE) -> Learned:
+def conclude(reader: "ClauseReader", clauses: Sequence[Clause], *, share: float = KEPT_SHARE) -> Learned:
     """Return what was told, from all clauses of a reader: whoever may not block for long reads them one by one."""
     lines = reader.lines
     facts = [fact for clause in clauses for fact in reader.claimed(clause)]
@@ -91,10 +91,10 @@ def kept_bytes(learned: NewFact | NewEntity) -> int:
     return salience.size((learned.name, *learned.aliases, learned.description))
 
 
-class Reader:
+class ClauseReader:
     """Reads a range of lines: its clauses, and the names in them, which are gathered on the way."""
 
-    def __init__(self, lines: Sequence[Memory], people: Collection[str], zone: tzinfo) -> None:
+    def __init__(self, lines: Sequence[StoredMemory], people: Collection[str], zone: tzinfo) -> None:
         self.gathering = Gathering(people)
         self.lines = lines
         self._people = people
@@ -118,7 +118,7 @@ class Reader:
             question = asked[-1] if asked else ""
             yield None
 
-    def _of_line(self, at: int, line: Memory, text: str, question: str) -> Iterator[Clause | None]:
+    def _of_line(self, at: int, line: StoredMemory, text: str, question: str) -> Iterator[Clause | None]:
         language, said_on = sentences.language_of(text), dates.today(line.at_ms, self._zone)
         asker = self.lines[at - 1] if question and self.lines[at - 1].speaker != line.speaker else None
         echo, heard = self._echo(at), set[str]()

@@ -18,7 +18,16 @@ from daycare.features.memory.facts.learned import ALIASES_MAX, Learned, NewEntit
 from daycare.features.memory.language.analysis import indexed
 from daycare.features.memory.language.patterns import pattern, words
 from daycare.store.records import Agent
-from daycare.store.records_memories import EntityPart, FactPart, Lesson, Memory, NewMemory, Seen, Superseded, Tier
+from daycare.store.records_memories import (
+    EntityPart,
+    FactPart,
+    MergeResult,
+    NewMemory,
+    Seen,
+    StoredMemory,
+    Superseded,
+    Tier,
+)
 
 MANY: Final = frozenset(("likes", "dislikes", "allergic to", "afraid of", "speaks", "has", "is", "remember", "studied"))
 """Attributes of which somebody may have several values; of all others the newest holds."""
@@ -53,22 +62,22 @@ class MergedEntities(NamedTuple):
     seen: tuple[Seen, ...]
 
 
-def lesson_of(
+def merge_result(
     agent: Agent,
     learned: Learned,
-    entries: Sequence[Memory],
-    known: Sequence[Memory],
+    entries: Sequence[StoredMemory],
+    known: Sequence[StoredMemory],
     *,
     after: int,
     through: int,
-) -> Lesson:
+) -> MergeResult:
     """Return what an agent's worker learned from these log entries, beside what is `known` of the same."""
     by_number = {entry.no: entry for entry in entries}
     said_ms = {entry.no: entry.at_ms for entry in entries}
     facts = merge_facts(learned.facts, known, said_ms)
     entities = merge_entities(learned.entities, known, said_ms)
 
-    def told(sources: Sequence[int]) -> list[Memory]:
+    def told(sources: Sequence[int]) -> list[StoredMemory]:
         return [by_number[no] for no in sources if no in by_number]
 
     add = [
@@ -86,7 +95,7 @@ def lesson_of(
             by=learned.by,
         )
         add.append(_memory(agent, Tier.ENTITY, described(part), lines, entity=part))
-    return Lesson(
+    return MergeResult(
         agent_id=agent.id,
         after=after,
         through=through,
@@ -96,7 +105,7 @@ def lesson_of(
     )
 
 
-def merge_facts(new: Sequence[NewFact], known: Sequence[Memory], said_ms: Mapping[int, int]) -> MergedFacts:
+def merge_facts(new: Sequence[NewFact], known: Sequence[StoredMemory], said_ms: Mapping[int, int]) -> MergedFacts:
     """Compare new facts with the known ones of the same subjects. `said_ms` has when each source was said.
 
     The new ones are taken in the order in which they were said, each against what those before it have left.
@@ -142,7 +151,7 @@ class _Row:
 
 
 class _Merging:
-    def __init__(self, known: Sequence[Memory], when: Mapping[int, int]) -> None:
+    def __init__(self, known: Sequence[StoredMemory], when: Mapping[int, int]) -> None:
         self._known = [_Row(it.fact, it.text, it.at_ms, it.no) for it in known if it.fact is not None]
         self._when = when
         self._added: list[_Row] = []
@@ -212,7 +221,9 @@ def _contradicts(new: NewFact, old: FactPart) -> bool:
     return not same and not _is_many(_attribute(new))
 
 
-def merge_entities(new: Sequence[NewEntity], known: Sequence[Memory], said_ms: Mapping[int, int]) -> MergedEntities:
+def merge_entities(
+    new: Sequence[NewEntity], known: Sequence[StoredMemory], said_ms: Mapping[int, int]
+) -> MergedEntities:
     """Compare new entities with the known ones: by name, alias, title, case, accent and part of a person's name."""
     before = {it.no: it.entity for it in known if it.entity is not None}
     numbers = list(before)  # of the first of the rows; the others are new
@@ -325,7 +336,7 @@ def _memory(
     agent: Agent,
     tier: Tier,
     text: str,
-    sources: Sequence[Memory],
+    sources: Sequence[StoredMemory],
     fact: FactPart | None = None,
     entity: EntityPart | None = None,
 ) -> NewMemory:

@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 from daycare.base.times import local_time
 from daycare.features.memory.language.english import dates as dates_english
 from daycare.features.memory.language.german import dates as dates_german
-from daycare.features.memory.language.periods import YEAR_MAX, YEAR_MIN, Period, Said, day
+from daycare.features.memory.language.periods import YEAR_MAX, YEAR_MIN, Period, SaidAt, day
 
 Found = tuple[Period | None, str]
 Bound = Literal["since", "until", "to", ""]
-Rule = tuple[re.Pattern[str], Callable[[re.Match[str], Said], Found]]
+Rule = tuple[re.Pattern[str], Callable[[re.Match[str], SaidAt], Found]]
 
 _EPOCH: Final = date(1970, 1, 1)
 _MOMENTS_MAX: Final = 8  # in one sentence: more is a timetable
@@ -67,7 +67,7 @@ def find(text: str, said_on: date, language: str = "en") -> list[Moment]:
     module = dates_german if language == "de" else dates_english
     if not module.TRIGGER.search(text):
         return []
-    said = Said(said_on, speaks_of_past(text, language))
+    said = SaidAt(said_on, speaks_of_past(text, language))
     rules: tuple[Rule, ...] = module.RULES
     taken: list[Moment] = []
     for pattern, period_of in rules:

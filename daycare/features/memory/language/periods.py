@@ -80,7 +80,7 @@ def of(year: int, number: int, at: int) -> Period | None:
         return None
 
 
-class Said(NamedTuple):
+class SaidAt(NamedTuple):
     """When something was said, and whether it speaks of the past (None: it does not show)."""
 
     today: date

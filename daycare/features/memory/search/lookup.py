@@ -24,13 +24,13 @@ from daycare.base.scope import scope_of
 from daycare.base.times import local_time
 from daycare.features.memory.loading import WORDS, loaded
 from daycare.features.memory.operations import Filters as Filters
-from daycare.features.memory.search.queries import Hit, Query
+from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.rules.document_paths import folder, parse, spell
 from daycare.store.records import Agent
-from daycare.store.records_memories import EVERYBODY, OWN_BITS, Memory, Tier
+from daycare.store.records_memories import EVERYBODY, OWN_BITS, StoredMemory, Tier
 from daycare.store.sqlite.store import Store
 
-Search = Callable[[Query], Awaitable[Sequence[Hit]]]
+Search = Callable[[MemoryQuery], Awaitable[Sequence[MemoryHit]]]
 
 _LABEL: Final = re.compile(r"(?:memory\s+)?\[?#?(g?)([1-9]\d{0,9})\]?")
 _OWN: Final = (Origin.PERSON, Origin.AGENT)  # words that need no mark
@@ -46,7 +46,7 @@ class Lookup:
         self._search = search
         self._clock = clock
 
-    async def find(self, reader: Agent, text: str, filters: Filters = Filters()) -> list[Hit]:  # noqa: B008  # immutable
+    async def find(self, reader: Agent, text: str, filters: Filters = Filters()) -> list[MemoryHit]:  # noqa: B008  # immutable
         """Return what fits a question best. Raises `InvalidError` MEMORY_PATH_INVALID for what is no path."""
         user = await self._people.get(reader.user)
         scope, names = scope_of(reader.path), frozenset[str]()
@@ -62,7 +62,7 @@ class Lookup:
         if document:
             passages = await self._passages((scope, EVERYBODY), document)
             among = passages if among is None else among & passages
-        query = Query(
+        query = MemoryQuery(
             scope=scope,
             agent_id=reader.id,
             text=text,
@@ -83,10 +83,10 @@ class Lookup:
             hits = [hit for hit in hits if hit.memory.no in sources or speaks(hit.memory)]
         return hits[: filters.limit]
 
-    async def get(self, reader: Agent, labels: Collection[str]) -> list[Memory]:
+    async def get(self, reader: Agent, labels: Collection[str]) -> list[StoredMemory]:
         """Return those of the memories with these labels that there are, in the order of the labels."""
         own = scope_of(reader.path)
-        found: dict[str, Memory] = {}
+        found: dict[str, StoredMemory] = {}
         for scope, mark in ((own, ""), (EVERYBODY, "g")):
             numbers = [int(match[2]) for each in labels if (match := _LABEL.fullmatch(each)) and match[1] == mark]
             base = self.base(scope) if numbers else None
@@ -96,7 +96,7 @@ class Lookup:
             found |= {label(each): each for each in memories if _may_read(reader, each)}
         return [found[each] for each in labels if each in found]
 
-    async def sources(self, reader: Agent, memory: Memory) -> list[Memory]:
+    async def sources(self, reader: Agent, memory: StoredMemory) -> list[StoredMemory]:
         """Return the log entries that a memory was learned from, as far as they are kept."""
         return await self._memories.get([scope_of(reader.path)], memory.sources[:LOOKUP_NAMES_MAX])
 
@@ -135,7 +135,7 @@ class Lookup:
 # -- how it is told ----------------------------------------------------------------------------------------------------
 
 
-def label(memory: Memory) -> str:
+def label(memory: StoredMemory) -> str:
     """Return how people and models name a memory."""
     return f"{'g' if memory.scope == EVERYBODY else ''}{memory.no & OWN_BITS}"
 
@@ -146,12 +146,12 @@ def label_in(text: str) -> str:
     return f"{found[1]}{found[2]}" if found else ""
 
 
-def where(memory: Memory) -> str:
+def where(memory: StoredMemory) -> str:
     """Return where a memory is from: the agent that heard it, or the document."""
     return memory.path if memory.place is None else spell(memory.place.layer, memory.place.name)
 
 
-def told(hits: Sequence[Hit], zone: str) -> str:
+def told(hits: Sequence[MemoryHit], zone: str) -> str:
     """Return what was found as a model reads it: a line each, between marks."""
     if not hits:
         return _NOTHING
@@ -159,7 +159,7 @@ def told(hits: Sequence[Hit], zone: str) -> str:
     return f"{head([hit.memory for hit in hits])}\n{block('memory', chr(10).join(lines))}"
 
 
-def told_whole(memory: Memory, sources: Sequence[Memory], zone: str) -> str:
+def told_whole(memory: StoredMemory, sources: Sequence[StoredMemory], zone: str) -> str:
     """Return one memory with its provenance as a model reads it."""
     lines = [line(memory, zone, chars=len(memory.text) + 1_000)]
     facts: dict[str, object] = {"said by": memory.speaker, "conversation": memory.session, "turn": memory.turn}
@@ -181,7 +181,7 @@ def told_whole(memory: Memory, sources: Sequence[Memory], zone: str) -> str:
     return f"{head([memory, *sources])}\n{block('memory', chr(10).join(lines))}"
 
 
-def telling(memories: Sequence[Memory]) -> Told:
+def telling(memories: Sequence[StoredMemory]) -> Told:
     """Return what a result tells in which these memories stand."""
     return Told(
         labels=tuple(map(label, memories)),
@@ -190,7 +190,7 @@ def telling(memories: Sequence[Memory]) -> Told:
     )
 
 
-def line(memory: Memory, zone: str, *, score: float | None = None, chars: int = LOOKUP_LINE_MAX_CHARS) -> str:
+def line(memory: StoredMemory, zone: str, *, score: float | None = None, chars: int = LOOKUP_LINE_MAX_CHARS) -> str:
     """Return a memory on a line: its label, tier, time, where it is from, who said what."""
     at = local_time(memory.at_ms, ZoneInfo(zone))
     fits = "" if score is None else f" (score {score:.2f})"
@@ -204,7 +204,7 @@ def line(memory: Memory, zone: str, *, score: float | None = None, chars: int = 
     return f"[{label(memory)}] {memory.tier} {at:%Y-%m-%d %H:%M} {where(memory)}{fits}: {who}{text}{over}{mark}"
 
 
-def head(memories: Sequence[Memory]) -> str:
+def head(memories: Sequence[StoredMemory]) -> str:
     """Return a line that says what follows: labels, and where the words came from."""
     labels = dict.fromkeys(map(label, memories))
     origins = ", ".join(sorted({each.origin for each in memories}))
@@ -229,18 +229,18 @@ def missing(wanted: str, doing: str = "reading") -> NotFoundError:
     return NotFoundError("MEMORY_UNKNOWN", f"{doing} memory {wanted}: there is none", hint="use a number of a search")
 
 
-def names_of(memory: Memory) -> list[str]:
+def names_of(memory: StoredMemory) -> list[str]:
     """Return the names of an entity, without case."""
     it = memory.entity
     return [name.casefold() for name in (it.name, *it.aliases)] if it is not None else []
 
 
-def _speaking_of(names: frozenset[str]) -> Callable[[Memory], bool]:
+def _speaking_of(names: frozenset[str]) -> Callable[[StoredMemory], bool]:
     from daycare.features.memory.language.analysis import naming
 
     pattern = naming(names)
 
-    def speaks(memory: Memory) -> bool:
+    def speaks(memory: StoredMemory) -> bool:
         if memory.fact is not None and memory.fact.subject.casefold() in names:
             return True
         return not names.isdisjoint(names_of(memory)) or pattern.search(memory.text.casefold()) is not None
@@ -248,7 +248,7 @@ def _speaking_of(names: frozenset[str]) -> Callable[[Memory], bool]:
     return speaks
 
 
-def _may_read(reader: Agent, memory: Memory) -> bool:
+def _may_read(reader: Agent, memory: StoredMemory) -> bool:
     """Of another agent's own documents nothing is read, although they are in the same scope."""
     return memory.tier is not Tier.CHUNK or memory.agent_id in ("", reader.id)
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from daycare.store.records_memories import Memory, Tier
+from daycare.store.records_memories import StoredMemory, Tier
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A question to the memories of one scope.
 
     `agent_id` asks: passages of its own documents are found beside those that all of the scope's agents share. `recent`
@@ -37,9 +37,9 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     vector: Any = None
 
 
-class Hit(msgspec.Struct, frozen=True):
+class MemoryHit(msgspec.Struct, frozen=True):
     """A memory that was found. `parts` say what each signal adds to its score."""
 
-    memory: Memory
+    memory: StoredMemory
     score: float
     parts: Mapping[str, float] = {}

@@ -75,7 +75,7 @@ _AHEAD: Final = pattern(
 )
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """A stretch of time that a question names, in milliseconds; `weight` says how exactly."""
 
     begin_ms: int
@@ -83,18 +83,18 @@ class Span(NamedTuple):
     weight: float = 1.0
 
 
-class Question(NamedTuple):
+class SearchQuestion(NamedTuple):
     """A question as ranking takes it. `speakers` are the codes of those it names, with weights."""
 
     terms: tuple[Term, ...]
     speakers: Mapping[int, float] = {}
-    spans: tuple[Span, ...] = ()
+    spans: tuple[TimeSpan, ...] = ()
     wants_time: bool = False
     wants_number: bool = False
     wants_name: bool = False
 
 
-class People(NamedTuple):
+class NamedPeople(NamedTuple):
     """Whom a question may name: `called` has for each word of a name the codes of its bearers.
 
     `asker` and `answerer` are the codes of who asks and of the agent that is asked, None if nobody knows.
@@ -106,11 +106,11 @@ class People(NamedTuple):
 
 
 def read(
-    text: str, now_ms: int, *, zone: str = "UTC", people: People | None = None, recent: Sequence[str] = ()
-) -> Question:
+    text: str, now_ms: int, *, zone: str = "UTC", people: NamedPeople | None = None, recent: Sequence[str] = ()
+) -> SearchQuestion:
     """Return what a question names. `recent` are the words before it, the oldest first."""
     text = text[:_LOOKED_AT].strip()
-    people = people or People()
+    people = people or NamedPeople()
     spans, rest = _times(text, now_ms, zone)
     words = analysis.telling(rest)
     names = [word for word in words if word in people.called]
@@ -121,7 +121,7 @@ def read(
         before = [word for said in reversed(recent) for word in analysis.telling(said[:_LOOKED_AT])]
         fresh = dict.fromkeys(word for word in before if word not in words and word not in people.called)
         terms += analysis.terms(list(fresh)[:_RECENT_MAX], RECENT_WEIGHT)
-    return Question(
+    return SearchQuestion(
         tuple(terms),
         _speakers(text, names, people),
         spans,
@@ -132,7 +132,7 @@ def read(
 
 
 def called(names: Sequence[str]) -> dict[str, frozenset[int]]:
-    """Return what `People.called` is for speakers whose codes are their places in `names`."""
+    """Return what `NamedPeople.called` is for speakers whose codes are their places in `names`."""
     found: dict[str, frozenset[int]] = {}
     for code, name in enumerate(names):
         for word in analysis.words_of(name):
@@ -141,7 +141,7 @@ def called(names: Sequence[str]) -> dict[str, frozenset[int]]:
     return found
 
 
-def _speakers(text: str, names: Sequence[str], people: People) -> dict[int, float]:
+def _speakers(text: str, names: Sequence[str], people: NamedPeople) -> dict[int, float]:
     """Return whose words are asked for. Of two people who are named neither is preferred to the other."""
     bearers = [people.called[name] for name in names]
     if bearers:
@@ -155,7 +155,7 @@ def _speakers(text: str, names: Sequence[str], people: People) -> dict[int, floa
     return {}
 
 
-def _times(text: str, now_ms: int, zone: str) -> tuple[tuple[Span, ...], str]:
+def _times(text: str, now_ms: int, zone: str) -> tuple[tuple[TimeSpan, ...], str]:
     """Return the times that a question names, and the question without them."""
     where = dates.zone_of(zone)
     said_on = dates.today(now_ms, where)
@@ -170,7 +170,7 @@ def _times(text: str, now_ms: int, zone: str) -> tuple[tuple[Span, ...], str]:
             end = now_ms
         elif moment.bound == "until":
             begin = min(begin, 0)
-        spans.append(Span(begin, end, _SPANS.get(period.unit, 1.0)))
+        spans.append(TimeSpan(begin, end, _SPANS.get(period.unit, 1.0)))
         text = f"{text[: moment.start]} {text[moment.end :]}"
     return tuple(reversed(spans)), text
 

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from daycare.features.memory.embed.arrays import Floats, NDArray, Numbers, np
 from daycare.features.memory.search.postings import Group
-from daycare.features.memory.search.question import Question
-from daycare.features.memory.search.structure import NOWHERE, TIERS, Limits, Places, Structure
+from daycare.features.memory.search.question import SearchQuestion
+from daycare.features.memory.search.structure import NOWHERE, TIERS, Places, SearchLimits, Structure
 from daycare.features.memory.search.traits import ASKS, NAMES, NUMBERS, SAYS, TIMES
 from daycare.store.records_memories import Tier
 
@@ -39,7 +39,7 @@ _MONTH_DAYS: Final = 30
 _ABOUT: Final = frozenset(("words", "around", "wide", "session", "answers", "cosine", "cosine_around", "time"))
 
 
-class Weights(NamedTuple):
+class RankingWeights(NamedTuple):
     """What each signal adds, and the factors of the tiers. `recency` is for a memory of this minute."""
 
     words: float = 0.7
@@ -61,7 +61,7 @@ class Weights(NamedTuple):
     recency: float = 0.0
     tiers: Mapping[Tier, float] = {}
 
-    def scaled(self, *, text: float, vector: float) -> "Weights":
+    def scaled(self, *, text: float, vector: float) -> "RankingWeights":
         """Return them with what words say counted `text` times, and what vectors say `vector` times."""
         return self._replace(
             words=self.words * text,
@@ -112,25 +112,25 @@ class Scored(NamedTuple):
 def rank(
     structure: Structure,
     groups: Sequence[Group],
-    question: Question,
+    question: SearchQuestion,
     now_ms: int,
     *,
     near: Nearness | None = None,
-    limits: Limits | None = None,
-    weights: Weights | None = None,
+    limits: SearchLimits | None = None,
+    weights: RankingWeights | None = None,
 ) -> Ranked:
     """Return the best memories of a scope, `READ_MAX` at most. Takes 1 to 5 ms, whatever the scope's size."""
-    limits, weights = limits or Limits(), weights or Weights()
+    limits, weights = limits or SearchLimits(), weights or RankingWeights()
     tiers = tuple(tier for tier in limits.tiers if weights.tiers.get(tier, 1.0) > 0)
-    scene = _Scene(structure, groups, question, near, limits._replace(tiers=tiers))
-    places = scene.places
-    windows = _Windows(scene, places)
-    parts = _words(scene, windows, weights)
+    scope = _Scope(structure, groups, question, near, limits._replace(tiers=tiers))
+    places = scope.places
+    windows = _Windows(scope, places)
+    parts = _words(scope, windows, weights)
     answers = parts.pop("answers")
     if near is not None:
-        parts |= _vectors(scene, windows, weights)
+        parts |= _vectors(scope, windows, weights)
     parts["speaker"] = weights.speaker * _of_speakers(structure.speaker[places], question)
-    parts["time"] = weights.time * scene.timely(places)
+    parts["time"] = weights.time * scope.timely(places)
     parts["opens"] = weights.opens * ((structure.before[places] == NOWHERE) & (structure.tier[places] == 0))
     if weights.recency:
         days = np.maximum(now_ms - structure.at_ms[places], 0) / _DAY_MS
@@ -153,9 +153,9 @@ def unread(structure: Structure, ranked: Ranked) -> list[int]:
 def finish(
     structure: Structure,
     ranked: Ranked,
-    question: Question,
+    question: SearchQuestion,
     count: int,
-    weights: Weights | None = None,
+    weights: RankingWeights | None = None,
     *,
     least: float | None = None,
 ) -> list[Scored]:
@@ -165,7 +165,7 @@ def finish(
     is for scopes of `USUAL` memories: in smaller ones a word is less rare, and all scores are lower. It is not for what
     stands alone, an entity or a passage: no neighbour lends it words, so it has its own.
     """
-    weights = weights or Weights()
+    weights = weights or RankingWeights()
     traits = structure.traits[ranked.places]
     before = structure.traits[ranked.before] * (ranked.before != NOWHERE)
     parts = {**ranked.parts, "answers": ranked.answers * _has(before, ASKS)}
@@ -188,23 +188,23 @@ def finish(
 def plain(
     structure: Structure,
     groups: Sequence[Group],
-    question: Question,
+    question: SearchQuestion,
     *,
     near: Nearness | None = None,
-    limits: Limits | None = None,
+    limits: SearchLimits | None = None,
     text: float = 0.7,
     vector: float = 0.3,
 ) -> list[Scored]:
     """Return the best memories by a weighted sum of words and vectors alone, each from 0 to 1, as many others do."""
-    scene = _Scene(structure, groups, question, near, limits or Limits())
-    places = scene.places
-    parts = {"words": text * _spread(scene.own_words(places))}
+    scope = _Scope(structure, groups, question, near, limits or SearchLimits())
+    places = scope.places
+    parts = {"words": text * _spread(scope.own_words(places))}
     if near is not None:
-        parts["cosine"] = vector * _spread(scene.cosines[places])
+        parts["cosine"] = vector * _spread(scope.cosines[places])
     return _scored(structure.numbers[places], parts, READ_MAX)
 
 
-class _Scene:
+class _Scope:
     """A question laid over a structure: which memories are likely, and where its terms and vectors are.
 
     Arrays by place have one more row, for what is `NOWHERE`: it has no words.
@@ -214,9 +214,9 @@ class _Scene:
         self,
         structure: Structure,
         groups: Sequence[Group],
-        question: Question,
+        question: SearchQuestion,
         near: Nearness | None,
-        limits: Limits,
+        limits: SearchLimits,
     ) -> None:
         self.structure = structure
         self.question = question
@@ -340,34 +340,34 @@ class _Windows:
     What was learned has no neighbours but those of the words that it comes from. If those are gone, it is `alone`.
     """
 
-    def __init__(self, scene: _Scene, places: Numbers) -> None:
-        anchors = scene.structure.anchor[places]
+    def __init__(self, scope: _Scope, places: Numbers) -> None:
+        anchors = scope.structure.anchor[places]
         self.places = places
         self.alone = anchors == NOWHERE
         self.centres = np.where(self.alone, places, anchors)
-        self.rows = scene.beside(self.centres, _WIDE)
+        self.rows = scope.beside(self.centres, _WIDE)
         self.near = self.rows[_WIDE - _AROUND : _WIDE + _AROUND + 1]
 
 
-def _words(scene: _Scene, windows: _Windows, weights: Weights) -> dict[str, Floats]:
+def _words(scope: _Scope, windows: _Windows, weights: RankingWeights) -> dict[str, Floats]:
     """Return what the question's words say of memories: of each alone, of what stands beside it, of the conversation.
 
     What is alone speaks for all of these.
     """
     count, reach = len(windows.places), len(windows.near)
-    shares = np.empty((3, len(scene.terms), count), np.float32)
+    shares = np.empty((3, len(scope.terms), count), np.float32)
     window = np.empty(windows.rows.shape, np.float32)
-    for at, (where, found, _) in enumerate(scene.terms):
-        scene.shares[where] = found
-        np.take(scene.shares, windows.rows, out=window, mode="wrap")
-        scene.shares[where] = 0
+    for at, (where, found, _) in enumerate(scope.terms):
+        scope.shares[where] = found
+        np.take(scope.shares, windows.rows, out=window, mode="wrap")
+        scope.shares[where] = 0
         np.add.reduce(window[_WIDE - _AROUND :][:reach], out=shares[0, at])
         np.add.reduce(window, out=shares[1, at])
         shares[2, at] = window[_WIDE - 1]
-    rarities = np.array([rarity for *_, rarity in scene.terms], np.float32) * scene.scale
+    rarities = np.array([rarity for *_, rarity in scope.terms], np.float32) * scope.scale
     around, wide, before = rarities @ _saturated(shares)
-    own = scene.own_words(windows.places)
-    session = _sessions(scene)[scene.structure.session[windows.centres]] * scene.scale
+    own = scope.own_words(windows.places)
+    session = _sessions(scope)[scope.structure.session[windows.centres]] * scope.scale
     return {
         "words": weights.words * own,
         "around": weights.around * np.where(windows.alone, own, around),
@@ -377,22 +377,22 @@ def _words(scene: _Scene, windows: _Windows, weights: Weights) -> dict[str, Floa
     }
 
 
-def _sessions(scene: _Scene) -> Floats:
+def _sessions(scope: _Scope) -> Floats:
     """Return for each conversation the most that one of its memories has of the question."""
-    structure = scene.structure
+    structure = scope.structure
     found = np.zeros(structure.sessions, np.float32)
-    worded = scene.worded[structure.tier[scene.worded] == 0]
-    np.maximum.at(found, structure.session[worded], scene.own[worded])
+    worded = scope.worded[structure.tier[scope.worded] == 0]
+    np.maximum.at(found, structure.session[worded], scope.own[worded])
     return found
 
 
-def _vectors(scene: _Scene, windows: _Windows, weights: Weights) -> dict[str, Floats]:
+def _vectors(scope: _Scope, windows: _Windows, weights: RankingWeights) -> dict[str, Floats]:
     there = np.count_nonzero(windows.near != NOWHERE, axis=0)
-    around = scene.cosines[windows.near].sum(axis=0) / there.astype(np.float32)
-    return {"cosine": weights.cosine * scene.cosines[windows.places], "cosine_around": weights.cosine_around * around}
+    around = scope.cosines[windows.near].sum(axis=0) / there.astype(np.float32)
+    return {"cosine": weights.cosine * scope.cosines[windows.places], "cosine_around": weights.cosine_around * around}
 
 
-def _of_speakers(codes: Places, question: Question) -> Floats:
+def _of_speakers(codes: Places, question: SearchQuestion) -> Floats:
     found = np.zeros(len(codes), np.float32)
     for code, weight in question.speakers.items():
         found[codes == code] = weight

@@ -19,10 +19,10 @@ from daycare.actors.directory import Directory
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import messages_of
 from daycare.agent.readings import told_in
-from daycare.agent.recollection import NOTHING, Recollection
+from daycare.agent.recall import NOTHING, Recollection
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.agent.tool_results import is_answer, tool_message
-from daycare.base.causes import Question
+from daycare.base.causes import AgentQuestion
 from daycare.base.clock import Clock
 from daycare.base.clues import SEARCHER, clues
 from daycare.base.limits import SEARCH_ANSWER_MAX_CHARS, SEARCH_CALLS_MAX, SEARCH_DEADLINE_S, SEARCH_SOURCES_MAX
@@ -160,7 +160,7 @@ class Searcher:
             trace=turn.trace,
             chain=(*row.envelope.chain, agent.path),
             via=(*row.envelope.via, agent.path),
-            cause=Question(wait, agent.id, turn.session),
+            cause=AgentQuestion(wait, agent.id, turn.session),
             origins=sources_of([row], (), ()).others,
         )
         await self.directory.help(agent, searching(told_of(question)), wait, question, Kind.SEARCH)

@@ -19,18 +19,18 @@ from trio import to_thread
 
 from daycare.base.errors import DaycareError
 from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_MAX_BYTES, SEARCH_SCOPES_MAX
-from daycare.base.recollection import RetrievalSection
+from daycare.base.memory_settings import RetrievalSection
 from daycare.features.memory.embed.service import Embedding
 from daycare.features.memory.loading import SEARCH, loaded
-from daycare.features.memory.search.queries import Hit, Query
+from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.traits import words_in
 from daycare.settings import Live
-from daycare.store.records_memories import ECHO, EVERYBODY, Memory, Tier
+from daycare.store.records_memories import ECHO, EVERYBODY, StoredMemory, Tier
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
     from daycare.features.memory.search.ranking import Scored
-    from daycare.features.memory.search.scene import Scene
+    from daycare.features.memory.search.search_scope import SearchScope
 
 ALIKE: Final = 0.9  # of the words of two memories: then one of them is enough
 _SPARE: Final = 20  # echoes of one thing that may rank before it
@@ -46,10 +46,10 @@ class Search:
         self._store = store
         self._live = live
         self._embedding = embedding
-        self._scenes: OrderedDict[str, _Kept] = OrderedDict()
-        self._taken = 0  # bytes of all scenes, as each was when it was last asked
+        self._search_scopes: OrderedDict[str, _Kept] = OrderedDict()
+        self._taken = 0  # bytes of all scopes, as each was when it was last asked
 
-    async def find(self, query: Query) -> list[Hit]:
+    async def find(self, query: MemoryQuery) -> list[MemoryHit]:
         """Return what fits a question, the best first; passages of documents that everybody reads among them."""
         await loaded(SEARCH)
         scopes = [query.scope]
@@ -61,21 +61,21 @@ class Search:
 
     def drop(self, scope: str) -> None:
         """Keep nothing of a scope in memory."""
-        if (kept := self._scenes.pop(scope, None)) is not None:
+        if (kept := self._search_scopes.pop(scope, None)) is not None:
             self._taken -= kept.nbytes
 
     def embedded(self, numbers: Sequence[int]) -> None:
         """Note that these memories have vectors now."""
-        for kept in self._scenes.values():
-            kept.scene.embedded(numbers)
+        for kept in self._search_scopes.values():
+            kept.searched.embedded(numbers)
 
-    async def _read(self, scopes: Sequence[str], found: Sequence["Scored"], count: int) -> list[Hit]:
+    async def _read(self, scopes: Sequence[str], found: Sequence["Scored"], count: int) -> list[MemoryHit]:
         """Return the first of what was found, without what a better one says in nearly the same words.
 
         Echoes come behind all others: what they repeat is preferred. No more rows are read than that takes.
         """
-        kept: list[Hit] = []
-        echoes: list[tuple[Memory, Scored]] = []
+        kept: list[MemoryHit] = []
+        echoes: list[tuple[StoredMemory, Scored]] = []
         said = _Said()
         for part in (found[: count + _MORE], found[count + _MORE :]):
             memories = {it.no: it for it in await self._store.memories.get(scopes, [it.no for it in part])}
@@ -83,20 +83,20 @@ class Search:
                 if memory.role == ECHO:
                     echoes.append((memory, each))
                 elif said.is_news(memory.text):
-                    kept.append(Hit(memory, each.score, each.parts))
+                    kept.append(MemoryHit(memory, each.score, each.parts))
                     if len(kept) == count:
                         return kept
-        news = [Hit(memory, each.score, each.parts) for memory, each in echoes if said.is_news(memory.text)]
+        news = [MemoryHit(memory, each.score, each.parts) for memory, each in echoes if said.is_news(memory.text)]
         return [*kept, *news][:count]
 
-    async def _find(self, query: Query, scope: str) -> Sequence["Scored"]:
+    async def _find(self, query: MemoryQuery, scope: str) -> Sequence["Scored"]:
         kept = self._kept(scope)
         await kept.turn.acquire()
         aside = False
         try:
-            aside = not _at_hand(kept.scene, query)
+            aside = not _at_hand(kept.searched, query)
             if not aside:
-                return kept.scene.find(query, self._live.now.memory.retrieval, _count(query))
+                return kept.searched.find(query, self._live.now.memory.retrieval, _count(query))
         finally:
             if not aside:
                 self._answered(scope, kept)
@@ -106,9 +106,9 @@ class Search:
         assert answer.found is not None
         return answer.found.unwrap()
 
-    async def _answer(self, query: Query, scope: str, kept: "_Kept", answer: "_Answer") -> None:
+    async def _answer(self, query: MemoryQuery, scope: str, kept: "_Kept", answer: "_Answer") -> None:
         section = self._live.now.memory.retrieval
-        answer.found = await outcome.acapture(to_thread.run_sync, _found, kept.scene, query, section)
+        answer.found = await outcome.acapture(to_thread.run_sync, _found, kept.searched, query, section)
         answer.there.set()
         self._answered(scope, kept)
 
@@ -120,48 +120,50 @@ class Search:
         kept.turn.release()
         if kept.asked > 1 or self._taken <= SEARCH_MAX_BYTES // 2:
             _look_ahead(kept)
-        if self._scenes.get(scope) is kept:
-            self._taken += kept.scene.nbytes - kept.nbytes
-            kept.nbytes = kept.scene.nbytes
+        if self._search_scopes.get(scope) is kept:
+            self._taken += kept.searched.nbytes - kept.nbytes
+            kept.nbytes = kept.searched.nbytes
             self._make_room()
 
     def _kept(self, scope: str) -> "_Kept":
         """Return what is kept of a scope. Who waits for the turn of one that is dropped still asks that one."""
-        from daycare.features.memory.search.scene import Scene
+        from daycare.features.memory.search.search_scope import SearchScope
 
-        kept = self._scenes.get(scope)
+        kept = self._search_scopes.get(scope)
         if kept is None:
-            kept = self._scenes[scope] = _Kept(Scene(self._store.memories, scope, self._model))
-        self._scenes.move_to_end(scope)
+            kept = self._search_scopes[scope] = _Kept(SearchScope(self._store.memories, scope, self._model))
+        self._search_scopes.move_to_end(scope)
         kept.asked += 1
         return kept
 
     def _make_room(self) -> None:
         """Keep nothing of the scopes that were not asked for the longest, if all take too much."""
-        while len(self._scenes) > 1 and (len(self._scenes) > SEARCH_SCOPES_MAX or self._taken > SEARCH_MAX_BYTES):
-            self._taken -= self._scenes.popitem(last=False)[1].nbytes
+        while len(self._search_scopes) > 1 and (
+            len(self._search_scopes) > SEARCH_SCOPES_MAX or self._taken > SEARCH_MAX_BYTES
+        ):
+            self._taken -= self._search_scopes.popitem(last=False)[1].nbytes
 
     def _model(self) -> str:
         return self._embedding.model if self._embedding is not None else ""
 
 
-def _at_hand(scene: "Scene", query: Query) -> bool:
+def _at_hand(searched: "SearchScope", query: MemoryQuery) -> bool:
     """Return whether a search takes some milliseconds only, and holds nobody up."""
-    return not scene.catch_up() and scene.size <= SEARCH_INLINE_ROWS and scene.at_hand(query)
+    return not searched.catch_up() and searched.size <= SEARCH_INLINE_ROWS and searched.at_hand(query)
 
 
-def _found(scene: "Scene", query: Query, section: RetrievalSection) -> Sequence["Scored"]:
-    scene.catch_up_all()
-    return scene.find(query, section, _count(query))
+def _found(searched: "SearchScope", query: MemoryQuery, section: RetrievalSection) -> Sequence["Scored"]:
+    searched.catch_up_all()
+    return searched.find(query, section, _count(query))
 
 
-def _count(query: Query) -> int:
+def _count(query: MemoryQuery) -> int:
     return 2 * query.limit + _SPARE  # some will say the same, or only repeat others
 
 
 def _look_ahead(kept: "_Kept") -> None:
     """Have the texts of a small scope looked at; in a large one a search takes its time anyway."""
-    if kept.scene.behind and not kept.ahead.locked():
+    if kept.searched.behind and not kept.ahead.locked():
         trio.lowlevel.spawn_system_task(_looking_ahead, kept)
 
 
@@ -173,7 +175,7 @@ async def _looking_ahead(kept: "_Kept") -> None:
             await trio.sleep(_PAUSE_S)
             async with kept.turn:
                 try:
-                    more = kept.scene.look_ahead()
+                    more = kept.searched.look_ahead()
                 except DaycareError:
                     return  # whoever asks next is told
 
@@ -181,12 +183,12 @@ async def _looking_ahead(kept: "_Kept") -> None:
 class _Kept:
     """What is kept of a scope, whose turn it is to ask it, and who looks at what later questions may find."""
 
-    def __init__(self, scene: "Scene") -> None:
-        self.scene = scene
+    def __init__(self, searched: "SearchScope") -> None:
+        self.searched = searched
         self.turn = trio.Semaphore(1)
         self.ahead = trio.Lock()
         self.asked = 0
-        self.nbytes = 0  # of the scene when it was last asked
+        self.nbytes = 0  # of the scope when it was last asked
 
 
 class _Answer:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from daycare.features.memory.embed.arrays import Bools, NDArray, Numbers, np
 from daycare.features.memory.search import traits
 from daycare.features.memory.search.question import called
-from daycare.store.records_memories import Shape, Tier
+from daycare.store.records_memories import MemoryShape, Tier
 
 NOWHERE: Final = -1
 TIERS: Final = (Tier.LOG, Tier.FACT, Tier.ENTITY, Tier.CHUNK)  # a code is the place in here
@@ -21,7 +21,7 @@ _ALWAYS: Final = 2**62  # until when what has no end holds
 Places = NDArray[np.int32]
 
 
-class Limits(NamedTuple):
+class SearchLimits(NamedTuple):
     """Which memories may be found: of these tiers, said from `since_ms` until before `until_ms`.
 
     Facts that held only before `now_ms` are left out, with None they are not. Passages of documents are those that all
@@ -42,7 +42,7 @@ class Limits(NamedTuple):
 class Structure:
     """The structure of one scope. Not to be changed while it is read."""
 
-    def __init__(self, shapes: Sequence[Shape] = ()) -> None:
+    def __init__(self, shapes: Sequence[MemoryShape] = ()) -> None:
         self.size = 0
         self.removed = 0
         self.speakers: list[str] = []  # a code is the place in here
@@ -170,7 +170,7 @@ class Structure:
         found[self.places(np.array(numbers, np.int64))] = True
         return found
 
-    def admits(self, places: Numbers, limits: Limits) -> Bools:
+    def admits(self, places: Numbers, limits: SearchLimits) -> Bools:
         """Return which of these memories may be found."""
         tier = self._tier[places]
         found: Bools = np.array([each in limits.tiers for each in TIERS])[tier]
@@ -198,7 +198,7 @@ class Structure:
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
-    def append(self, shapes: Sequence[Shape]) -> None:
+    def append(self, shapes: Sequence[MemoryShape]) -> None:
         """Add memories with higher numbers than those that are there, in order of number."""
         if not shapes:
             return
@@ -228,7 +228,7 @@ class Structure:
         places, there = self.sought(numbers)
         self._traits[places] = [traits.of(texts[no]) for no in numbers[there].tolist()]
 
-    def renew(self, numbers: Sequence[int], shapes: Sequence[Shape]) -> None:
+    def renew(self, numbers: Sequence[int], shapes: Sequence[MemoryShape]) -> None:
         """Take in that memories were changed or deleted: `shapes` are of those of them that are still there."""
         places = self.places(np.sort(np.asarray(numbers, np.int64)))
         self._traits[places] = 0
@@ -277,7 +277,7 @@ class Structure:
         known[known] = turns[at[known]] == self._turns[facts[known]]
         self._anchor[facts[known]] = logs[at[known]]
 
-    def _know(self, shapes: Sequence[Shape]) -> None:
+    def _know(self, shapes: Sequence[MemoryShape]) -> None:
         """Take in what else is known of agents, speakers and conversations that have a code since now."""
         if len(self._paths) < len(self._agents):
             paths = {shape.agent_id: shape.path for shape in reversed(shapes)}

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from typing import Final
 
 from daycare.features.memory.language import periods
-from daycare.features.memory.language.periods import Period, Said, Unit, Which
+from daycare.features.memory.language.periods import Period, SaidAt, Unit, Which
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -75,7 +75,7 @@ def _which(word: str | None) -> Which:
     return "next" if word == "next" else "this" if word == "this" else ""
 
 
-def _written(found: re.Match[str], said: Said) -> Found:
+def _written(found: re.Match[str], said: SaidAt) -> Found:
     number, at = _month_of(found), _day_of(found)
     if found["year"]:
         return periods.of(int(found["year"]), number, at), "keep"
@@ -85,11 +85,11 @@ def _written(found: re.Match[str], said: Said) -> Found:
     return said.date(number, at), "year"
 
 
-def _iso(found: re.Match[str], said: Said) -> Found:
+def _iso(found: re.Match[str], said: SaidAt) -> Found:
     return periods.of(*(int(part) for part in found[0].split("-"))), "keep"
 
 
-def _slashed(found: re.Match[str], said: Said) -> Found:
+def _slashed(found: re.Match[str], said: SaidAt) -> Found:
     first, second, number = int(found["a"]), int(found["b"]), int(found["year"])
     if first <= 12 and second <= 12 and first != second and found["by"] == "/":
         return None, "keep"  # nobody can tell which is the month
@@ -106,18 +106,18 @@ _NEAR_DAYS: Final = {
 }
 
 
-def _relative(found: re.Match[str], said: Said) -> Found:
+def _relative(found: re.Match[str], said: SaidAt) -> Found:
     return periods.day(said.today + timedelta(days=_NEAR_DAYS.get(found["word"].lower(), 0))), "replace"
 
 
-def _ago(found: re.Match[str], said: Said) -> Found:
+def _ago(found: re.Match[str], said: SaidAt) -> Found:
     count = _number(found["count"])
     if not found["today"]:
         return said.away(_unit(found), -count), "replace"
     return periods.of(said.today.year - count, said.today.month, said.today.day), "replace"
 
 
-def _ahead(found: re.Match[str], said: Said) -> Found:
+def _ahead(found: re.Match[str], said: SaidAt) -> Found:
     if said.past:
         return None, "replace"  # "I learned it in two weeks"
     return said.away(_unit(found), _number(found["count"])), "replace"
@@ -132,7 +132,7 @@ def _unit(found: re.Match[str]) -> Unit:
     return _UNITS[found["unit"].lower()]
 
 
-def _near(found: re.Match[str], said: Said) -> Found:
+def _near(found: re.Match[str], said: SaidAt) -> Found:
     unit = _unit(found)
     which = _which(found["which"])
     if not which:
@@ -140,7 +140,7 @@ def _near(found: re.Match[str], said: Said) -> Found:
     return said.near(unit, which), "replace"
 
 
-def _month_near(found: re.Match[str], said: Said) -> Found:
+def _month_near(found: re.Match[str], said: SaidAt) -> Found:
     number = _month_of(found)
     if found["year"]:
         return periods.month(int(found["year"]), number), "keep"
@@ -151,14 +151,14 @@ def _month_near(found: re.Match[str], said: Said) -> Found:
     return said.month(number), "year"
 
 
-def _weekday(found: re.Match[str], said: Said) -> Found:
+def _weekday(found: re.Match[str], said: SaidAt) -> Found:
     which = _which(found["which"])
     if found["to"] is not None:
         said = said._replace(past=False)  # "was moved to Thursday"
     return said.weekday(_DAYS.index(found["weekday"].lower()[:3]), which), "replace"
 
 
-def _season(found: re.Match[str], said: Said) -> Found:
+def _season(found: re.Match[str], said: SaidAt) -> Found:
     name = found["season"].lower().replace("fall", "autumn")
     if found["year"]:
         return periods.season(int(found["year"]), name), "keep"
@@ -167,11 +167,11 @@ def _season(found: re.Match[str], said: Said) -> Found:
     return said.season(name, _which(found["which"])), "replace"
 
 
-def _year(found: re.Match[str], said: Said) -> Found:
+def _year(found: re.Match[str], said: SaidAt) -> Found:
     return periods.year(int(found["year"])), "keep"
 
 
-def _day_of_month(found: re.Match[str], said: Said) -> Found:
+def _day_of_month(found: re.Match[str], said: SaidAt) -> Found:
     return said.day_of_month(_day_of(found)), "replace"
 
 
@@ -181,7 +181,7 @@ _HOLIDAYS: Final = {
 }  # fmt: skip
 
 
-def _holiday(found: re.Match[str], said: Said) -> Found:
+def _holiday(found: re.Match[str], said: SaidAt) -> Found:
     name = found["holiday"].lower().replace("\u2019", "'").removesuffix(" day")
     if name == "easter":
         return _easter(said), "keep"
@@ -202,7 +202,7 @@ def easter(year: int) -> date:
     return date(year, number, at + 1)
 
 
-def _easter(said: Said) -> Period:
+def _easter(said: SaidAt) -> Period:
     here = periods.day(easter(said.today.year))
     if said.past and here.begin > said.today:
         return periods.day(easter(said.today.year - 1))
@@ -211,7 +211,7 @@ def _easter(said: Said) -> Period:
     return here
 
 
-def _lasting(found: re.Match[str], said: Said) -> Found:
+def _permanent(found: re.Match[str], said: SaidAt) -> Found:
     return said.away(_unit(found), -_number(found["count"])), "since"
 
 
@@ -233,8 +233,8 @@ RULES: Final = (
     (_rule(rf"{_IN_WEEK}{_DAY} {_MONTH}(?:,? {_YEAR})?"), _written),
     (_rule(rf"{_IN_WEEK}{_MONTH} {_DAY}(?:,? {_YEAR})?(?! (?:of|year|day|week|month|hour|percent))"), _written),
     (_rule(rf"{_COUNT} {_UNIT} ago\b(?P<today> today\b)?"), _ago),
-    (_rule(rf"(?:(?:for )?(?:about |over |almost |nearly |around )?)?{_COUNT} {_UNIT} now\b"), _lasting),
-    (_rule(rf"been (?:\w+ ){{0,4}}(?P<at>for (?:about |over |almost |nearly |around )?{_COUNT} {_UNIT})"), _lasting),
+    (_rule(rf"(?:(?:for )?(?:about |over |almost |nearly |around )?)?{_COUNT} {_UNIT} now\b"), _permanent),
+    (_rule(rf"been (?:\w+ ){{0,4}}(?P<at>for (?:about |over |almost |nearly |around )?{_COUNT} {_UNIT})"), _permanent),
     (_rule(rf"(?:in|within) {_COUNT} {_UNIT}(?! ago)"), _ahead),
     (_rule(rf"{_COUNT} {_UNIT} from (?:now|today)\b"), _ahead),
     (_rule(r"(?:the )?(?P<word>day before yesterday|day after tomorrow|night before last|last night|tonight|today"

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from daycare.features.memory.language import periods
-from daycare.features.memory.language.periods import Period, Said, Unit, Which
+from daycare.features.memory.language.periods import Period, SaidAt, Unit, Which
 
 _MONTHS: Final = (
     *("januar", "februar", "märz", "april", "mai", "juni", "juli", "august", "september", "oktober", "november"),
@@ -67,14 +67,14 @@ def _month_of(found: re.Match[str]) -> int:
     return _MONTHS.index(name) + 1
 
 
-def _written(found: re.Match[str], said: Said) -> Found:
+def _written(found: re.Match[str], said: SaidAt) -> Found:
     number, at = _month_of(found), int(found["day"])
     if found["year"]:
         return periods.of(int(found["year"]), number, at), "keep"
     return said.date(number, at), "year"
 
 
-def _dotted(found: re.Match[str], said: Said) -> Found:
+def _dotted(found: re.Match[str], said: SaidAt) -> Found:
     number, at = int(found["number"]), int(found["day"])
     if found["year"]:
         return periods.of(int(found["year"]), number, at), "keep"
@@ -83,20 +83,20 @@ def _dotted(found: re.Match[str], said: Said) -> Found:
     return said.date(number, at), "replace"
 
 
-def _iso(found: re.Match[str], said: Said) -> Found:
+def _iso(found: re.Match[str], said: SaidAt) -> Found:
     return periods.of(*(int(part) for part in found[0].split("-"))), "keep"
 
 
-def _relative(found: re.Match[str], said: Said) -> Found:
+def _relative(found: re.Match[str], said: SaidAt) -> Found:
     days = {"vorgestern": -2, "gestern": -1, "heute": 0, "morgen": 1, "übermorgen": 2}[found["word"].lower()]
     return periods.day(said.today + timedelta(days=days)), "replace"
 
 
-def _ago(found: re.Match[str], said: Said) -> Found:
+def _ago(found: re.Match[str], said: SaidAt) -> Found:
     return said.away(_UNITS[found["unit"].lower()], -_number(found["count"])), "replace"
 
 
-def _ahead(found: re.Match[str], said: Said) -> Found:
+def _ahead(found: re.Match[str], said: SaidAt) -> Found:
     if said.past:
         return None, "replace"
     return said.away(_UNITS[found["unit"].lower()], _number(found["count"])), "replace"
@@ -109,11 +109,11 @@ def _number(word: str) -> int:
     return _NUMBERS.index(word) + 2 if word in _NUMBERS else 1
 
 
-def _near(found: re.Match[str], said: Said) -> Found:
+def _near(found: re.Match[str], said: SaidAt) -> Found:
     return said.near(_UNITS[found["unit"].lower()], _which(found["which"]) or "this"), "replace"
 
 
-def _month_near(found: re.Match[str], said: Said) -> Found:
+def _month_near(found: re.Match[str], said: SaidAt) -> Found:
     if found["year"]:
         return periods.month(int(found["year"]), _month_of(found)), "keep"
     which = _which(found["which"])
@@ -122,19 +122,19 @@ def _month_near(found: re.Match[str], said: Said) -> Found:
     return said.month(_month_of(found), which), "replace" if which else "year"
 
 
-def _season(found: re.Match[str], said: Said) -> Found:
+def _season(found: re.Match[str], said: SaidAt) -> Found:
     name = _SEASONS[found["season"].lower()]
     if found["year"]:
         return periods.season(int(found["year"]), name), "keep"
     return said.season(name, _which(found["which"])), "replace"
 
 
-def _weekday(found: re.Match[str], said: Said) -> Found:
+def _weekday(found: re.Match[str], said: SaidAt) -> Found:
     name = found["weekday"].lower().replace("sonnabend", "samstag")
     return said.weekday(_DAYS.index(name), _which(found["which"])), "replace"
 
 
-def _year(found: re.Match[str], said: Said) -> Found:
+def _year(found: re.Match[str], said: SaidAt) -> Found:
     return periods.year(int(found["year"])), "keep"
 
 

@@ -1,0 +1,446 @@
+"""The approvals service: agents ask for what only a person may decide, and the decision is carried out.
+
+A request is committed together with the message that shows it, and decided by one person through an authenticated
+connector, once, on exactly the content that they saw. What a model says, or a text that somebody forwards, decides
+nothing: a decision needs a `Approver`, which only the place that authenticated somebody makes.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from daycare.base.clock import Clock
+from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
+from daycare.base.events import ApprovalDecided, ApprovalRequested
+from daycare.base.limits import (
+    APPROVAL_FINDINGS_MAX,
+    APPROVAL_TRIES_MAX,
+    APPROVALS_PAGE,
+    DOCUMENT_REASON_MAX_CHARS,
+    GRANT_MAX_S,
+)
+from daycare.base.messages import Origin
+from daycare.features.approvals.approvers import Approvers
+from daycare.features.approvals.display import Display, Reach
+from daycare.features.approvals.views import ApprovalView, name_of, worst_first
+from daycare.observe.bus import Bus
+from daycare.store.records import Agent, Reply
+from daycare.store.records_approvals import (
+    GRANTABLE,
+    SEEN_MIN_CHARS,
+    Action,
+    Approval,
+    ApprovalFinding,
+    ApprovalState,
+    CallAction,
+    Grant,
+    NewApproval,
+    Revision,
+    measured,
+)
+from daycare.store.records_documents import Attribution, Place, check_attribution, digest
+from daycare.store.sqlite.store import Store
+
+Scan = Callable[[str], Awaitable[Sequence[ApprovalFinding]]]
+Notify = Callable[..., Awaitable[None]]
+Verdict = Literal["approve", "edit", "reject"]
+
+
+class Approver(msgspec.Struct, frozen=True):
+    """Somebody whom a connector has authenticated: their user id, and the connector key they came by."""
+
+    user: str
+    key: str
+
+
+class ApprovalAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool call asks for. A repeat of the call, so of `turn` and `step` (and `mark`), finds the first request.
+
+    `provenance`: the way its words came, outermost source first, in words for a person.
+    """
+
+    kind: str
+    action: Action
+    turn: int
+    step: int
+    reason: str = ""
+    provenance: tuple[str, ...] = ()
+    trace: str = ""
+    session: int = 0
+    mark: str = ""
+
+
+async def _nothing(text: str) -> Sequence[ApprovalFinding]:
+    """Find nothing, as long as there is no scanner."""
+    return ()
+
+
+class ApprovalsService:
+    """Takes requests and decisions.
+
+    `owner` is the operator. `reach(user, preferred)` returns in which agent's conversation, and over which connector, a
+    user is reached now; `notify(user, text, topic=, path=)` tells them something in a digest. `scan` finds what is
+    suspicious in a text.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        clock: Clock,
+        owner: str,
+        reach: Reach,
+        notify: Notify,
+        *,
+        scan: Scan = _nothing,
+    ) -> None:
+        self._store = store
+        self._bus = bus
+        self._clock = clock
+        self._approvers = Approvers(store, owner)
+        self._notify = notify
+        self.scan = scan
+        self._display = Display(store, clock, reach)
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    async def request(self, agent: Agent, ask: ApprovalAsk) -> Approval:
+        """Ask for something; committed when this returns, together with the message that shows it.
+
+        It is pending, or approved and done already where that was granted. Raises what the model should read:
+        `InvalidError` for what cannot be kept, `ConflictError` APPROVAL_POINTLESS, `BusyError` past the bounds.
+        """
+        key = f"{agent.id}:{ask.turn}:{ask.step}{ask.mark and f':{ask.mark}'}"
+        first = await self._store.approvals.by_key(key)
+        if first is not None:
+            return first
+        check_attribution(
+            Attribution(origin=Origin.AGENT, author=agent.path, reason=ask.reason, provenance=ask.provenance),
+            ask.action.name,
+        )
+        await self._approvers.check_place(agent, ask.action)
+        decider = await self._approvers.of(agent, ask.action)
+        try:
+            await self._store.approvals.check_room(agent.path, self._clock.now_ms())
+            it, is_new = await self._made(agent, ask, key, decider)
+        except BusyError as full:
+            if full.code in ("APPROVALS_OPEN", "APPROVALS_HOURLY"):
+                told = f"{agent.path} may ask for nothing more now: {full.message}. /approvals shows what waits."
+                await self._notify(decider, told, topic=f"approvals:{agent.id}", path=agent.path)
+            raise
+        if is_new:
+            self._publish(it, it.state)
+        return it
+
+    async def _made(self, agent: Agent, ask: ApprovalAsk, key: str, decider: str) -> tuple[Approval, bool]:
+        findings = await self._scanned(ask.action)
+        for number in range(APPROVAL_TRIES_MAX):
+            base_hash, old, after = await self._measured(ask.action)
+            new = NewApproval(
+                key=key,
+                kind=ask.kind,
+                agent_id=agent.id,
+                path=agent.path,
+                user=agent.user,
+                decider=decider,
+                action=ask.action,
+                base_hash=base_hash,
+                salt=_salt(),
+                reason=ask.reason,
+                provenance=ask.provenance,
+                findings=findings,
+                trace=ask.trace,
+                session=ask.session,
+            )
+            show = await self._display.letter(agent, decider, ask.action, old, after, new.salt)
+            try:
+                return await self._store.approvals.request(new, show)
+            except ConflictError as changed:
+                if changed.code != "DOCUMENT_CHANGED" or number == APPROVAL_TRIES_MAX - 1:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    async def open(self, decider: str) -> list[Approval]:
+        """Return what waits for a person's decision, the oldest first."""
+        found = await self._store.approvals.find(decider=decider, states=[ApprovalState.PENDING], limit=APPROVALS_PAGE)
+        now_ms = self._clock.now_ms()
+        return [it for it in reversed(found) if it.expires_at > now_ms]
+
+    async def get(self, no: int) -> Approval:
+        """Return a request. Raises `NotFoundError`."""
+        it = await self._store.approvals.get(no)
+        if it is None:
+            raise NotFoundError("APPROVAL_UNKNOWN", f"looking up request {no}: there is none", hint="daycare approvals")
+        return it
+
+    async def show(self, no: int) -> ApprovalView:
+        """Return a request with what it would change now, or what it has changed. Raises `NotFoundError`."""
+        it = await self.get(no)
+        if it.state is ApprovalState.PENDING:
+            old = await self._there(it.action)
+            new = it.action.after(old)
+            return ApprovalView(
+                approval=it, old=old, new=new, warnings=await self._display.warnings(it.action, old, new)
+            )
+        place = it.action.place
+        if it.version is None or place is None:
+            return ApprovalView(approval=it, old=None, new=it.action.after(None))
+        before = await self._store.documents.before(place, it.version)
+        after = await self._store.documents.at(place, it.version)
+        return ApprovalView(approval=it, old=before.text if before else None, new=after.text if after else None)
+
+    async def reply(self, no: int, connector: str, user: str) -> Reply:
+        """Return the message that shows a pending request in a user's conversation over a connector."""
+        view = await self.show(no)
+        it = view.approval
+        return (await self._display.maker(it.action, connector, user, view.old, view.new, it.salt))(it)
+
+    async def pending_reply_to(self, by: str, connector: str, user: str, receipt: str) -> int | None:
+        """Return the request that a person answers who replies to a message: a pending one that is theirs to decide."""
+        it = await self._store.approvals.shown_by(by, connector, user, receipt)
+        return None if it is None or it.action.verb in ("delete", "call") else it.no
+
+    async def seen_for_sure(self, it: Approval, user: str) -> bool:
+        """Return whether who names a request by its number alone, in a user's conversation, can mean nothing but this.
+
+        It never was different, its message arrived there, and nothing about it is suspicious.
+        """
+        return it.revision == 1 and not it.flagged and await self._was_shown(it, user)
+
+    async def batch(self, kind: str, by: Approver, user: str) -> list[Approval]:
+        """Return what a person may approve together in a user's conversation: unflagged, and shown there as it is."""
+        return [
+            it
+            for it in await self.open(by.user)
+            if it.kind == kind and not it.flagged and await self._was_shown(it, user)
+        ]
+
+    async def outcome(self, it: Approval, *, already: bool = False) -> str:
+        """Return in a few words what was decided, by whom and when."""
+        return await self._display.outcome(it, already=already)
+
+    async def check(self, it: Approval, by: Approver) -> None:
+        """Raise `ForbiddenError` APPROVAL_OTHERS unless a person may decide a request."""
+        await self._approvers.check(it.decider, by.user, f"deciding request {it.no}")
+
+    # -- deciding ------------------------------------------------------------------------------------------------------
+
+    async def decide(
+        self, no: int, verdict: Verdict, by: Approver, seen: str, *, text: str = "", why: str = ""
+    ) -> Approval:
+        """Approve, edit or reject a request as `seen`, the content hash or its beginning.
+
+        An edit is new content: the request is pending still, to be shown and decided again. Where the document was
+        changed meanwhile nothing is written: the request builds on what is there now, under a new content hash, and
+        `ConflictError` APPROVAL_CHANGED says so; whoever shows it shows it again.
+        """
+        it = await self._mine(no, by)
+        if verdict == "edit":
+            return await self._edit(it, by, seen, text)
+        try:
+            decided, is_new = await self._store.approvals.decide(
+                no, verdict, seen=seen, by=by.key, why=why[:DOCUMENT_REASON_MAX_CHARS]
+            )
+        except ConflictError as error:
+            if error.code != "APPROVAL_BASE":
+                raise
+            raise await self._rebase(it) from error
+        if is_new:
+            self._publish(decided, decided.state, by.key)
+        return decided
+
+    async def approve_batch(
+        self, kind: str, by: Approver, user: str, seen: str
+    ) -> list[tuple[Approval, DaycareError | None]]:
+        """Approve the whole `batch`; `seen` is `batch_hash` of just these."""
+        batch = await self.batch(kind, by, user)
+        if not batch or len(seen) < SEEN_MIN_CHARS or not batch_hash(batch).startswith(seen):
+            raise ConflictError(
+                "APPROVAL_CHANGED", f"approving all of {kind}: these are not the ones you saw", hint="look again"
+            )
+        return await self.approve_each([(it.no, it.content_hash) for it in batch], by)
+
+    async def approve_each(
+        self, items: Sequence[tuple[int, str]], by: Approver
+    ) -> list[tuple[Approval, DaycareError | None]]:
+        """Approve several as seen, (number, hash), each by itself: what cannot be done comes with why.
+
+        What is added to a document that nothing but this very yes has changed meanwhile is added all the same. Raises
+        `InvalidError` BATCH_REFUSED if they are of several kinds, or one is flagged.
+        """
+        found = [await self.get(no) for no, _ in items]
+        flagged = [it.no for it in found if it.flagged]
+        if flagged or len({it.kind for it in found}) > 1:
+            why = f"request {flagged[0]} is flagged" if flagged else "they are of several kinds"
+            raise InvalidError(
+                "BATCH_REFUSED", f"approving {len(found)} requests together: {why}", hint="approve them one by one"
+            )
+        done: list[tuple[Approval, DaycareError | None]] = []
+        written: dict[Place, str] = {}  # the hashes that these have led to
+        for it, (_, seen) in zip(found, items, strict=True):
+            place = it.action.place
+            try:
+                decided = await self._one_of_several(it, by, seen, written.get(place) if place else None)
+                if place is not None and decided.version is not None:
+                    version = await self._store.documents.at(place, decided.version)
+                    written[place] = version.version.hash if version is not None else ""
+                done.append((decided, None))
+            except DaycareError as error:
+                done.append((it, error))
+        return done
+
+    async def _one_of_several(self, it: Approval, by: Approver, seen: str, written: str | None) -> Approval:
+        try:
+            return await self.decide(it.no, "approve", by, seen)
+        except ConflictError as error:
+            if error.code != "APPROVAL_CHANGED" or it.action.verb != "append" or not it.content_hash.startswith(seen):
+                raise
+            now = await self.get(it.no)
+            if (now.action, now.base_hash) != (it.action, written):
+                raise
+        return await self.decide(it.no, "approve", by, now.content_hash)
+
+    async def undo(self, no: int, by: Approver) -> Approval:
+        """Take back what an approved request did to its document, by a new version of that."""
+        await self._mine(no, by)
+        undone, is_new = await self._store.approvals.undo(no, by=by.key)
+        if is_new:
+            self._publish(undone, "undone", by.key)
+        return undone
+
+    async def auto(self, agent: Agent, kind: str, hours: float, by: Approver) -> Grant:
+        """Let what an agent asks for of one kind be approved at once for a while, at most a day; 0 ends it."""
+        if kind not in GRANTABLE:
+            raise InvalidError("GRANT_REFUSED", f"granting {kind} to {agent.path}: each of these is asked for")
+        if not 0 <= hours <= GRANT_MAX_S / 3600:
+            raise InvalidError("GRANT_REFUSED", f"granting for {hours:g} h: at most {GRANT_MAX_S / 3600:g} h are given")
+        decider = await self._approvers.of(agent)
+        await self._approvers.check(decider, by.user, f"granting something to {agent.path}")
+        if agent.user != decider:
+            raise InvalidError("GRANT_REFUSED", f"granting something to {agent.path}: a group's requests are asked for")
+        until = self._clock.now_ms() + round(hours * 3_600_000)
+        grant = Grant(agent_id=agent.id, kind=kind, user=decider, by=by.key, until=until)
+        await self._store.approvals.grant(grant)
+        return grant
+
+    async def expire(self) -> int:
+        """End requests whose time is over, a bounded number; return how many."""
+        ended = await self._store.approvals.expire(APPROVALS_PAGE)
+        for it in ended:
+            self._publish(it, it.state)
+        return len(ended)
+
+    async def _edit(self, it: Approval, by: Approver, seen: str, text: str) -> Approval:
+        if it.action.verb == "delete" or isinstance(it.action, CallAction):
+            what = "a deletion" if it.action.verb == "delete" else "the use of a tool"
+            raise InvalidError("APPROVAL_NO_TEXT", f"editing request {it.no}: {what} has no text", hint="reject it")
+        if not text.strip():
+            raise InvalidError("APPROVAL_NO_TEXT", f"editing request {it.no}: there is no text", hint="say what it is")
+        if seen and not (len(seen) >= SEEN_MIN_CHARS and it.content_hash.startswith(seen)):
+            raise _changed(it.no, "what you saw is not what it says now")
+        return await self._revised(it, replace(it.action, text=text), by.key)
+
+    async def _rebase(self, it: Approval) -> ConflictError:
+        """Let a request build on the document as it is now, or end it if that makes no sense any more."""
+        what = f"{name_of(it)} was changed meanwhile, and nothing was written"
+        try:
+            await self._revised(it, it.action, "")
+        except (InvalidError, ConflictError) as error:
+            if isinstance(error, ConflictError) and error.code != "APPROVAL_POINTLESS":
+                return error
+            ended = await self._store.approvals.outdate(it.no, seen=it.content_hash, why=error.message)
+            self._publish(ended, ended.state)
+            return ConflictError("APPROVAL_STALE", f"approving request {it.no}: {what}; it has ended: {error.message}")
+        return _changed(it.no, f"{what}. Look at it again as it would be now")
+
+    async def _revised(self, it: Approval, action: Action, edited_by: str) -> Approval:
+        findings = await self._scanned(action) if edited_by else it.findings
+        for number in range(APPROVAL_TRIES_MAX):
+            base_hash, _, _ = await self._measured(action)
+            revision = Revision(
+                action=action, base_hash=base_hash, salt=_salt(), findings=findings, edited_by=edited_by
+            )
+            try:
+                revised = await self._store.approvals.revise(it.no, revision, seen=it.content_hash)
+                break
+            except ConflictError as changed:
+                if changed.code != "DOCUMENT_CHANGED" or number == APPROVAL_TRIES_MAX - 1:
+                    raise
+        self._publish(revised, revised.state)
+        return revised
+
+    # -- what it takes -------------------------------------------------------------------------------------------------
+
+    async def _measured(self, action: Action) -> tuple[str, str | None, str | None]:
+        """Return a document's hash and text, and what its text would be."""
+        old = await self._there(action)
+        return digest(old), old, measured(action, old)
+
+    async def _there(self, action: Action) -> str | None:
+        document = await self._store.documents.get(action.place) if action.place is not None else None
+        return document.text if document else None
+
+    async def _scanned(self, action: Action) -> tuple[ApprovalFinding, ...]:
+        if action.verb == "delete":
+            return ()
+        return tuple(worst_first(await self.scan(action.text))[:APPROVAL_FINDINGS_MAX])
+
+    async def _was_shown(self, it: Approval, user: str) -> bool:
+        return await self._store.approvals.was_shown(it.no, it.content_hash, user)
+
+    async def _mine(self, no: int, by: Approver) -> Approval:
+        it = await self.get(no)
+        await self.check(it, by)
+        return it
+
+    def _publish(self, it: Approval, state: str, by: str = "") -> None:
+        now_ms = self._clock.now_ms()
+        if state == ApprovalState.PENDING:
+            self._bus.publish(
+                ApprovalRequested(
+                    at_ms=now_ms,
+                    path=it.path,
+                    user=it.user,
+                    agent_id=it.agent_id,
+                    trace=it.trace,
+                    no=it.no,
+                    kind=it.kind,
+                    decider=it.decider,
+                    what=f"{it.action.verb} {name_of(it)}",
+                    revision=it.revision,
+                    flagged=it.flagged,
+                )
+            )
+            return
+        self._bus.publish(
+            ApprovalDecided(
+                at_ms=now_ms,
+                path=it.path,
+                user=it.user,
+                agent_id=it.agent_id,
+                trace=it.trace,
+                no=it.no,
+                kind=it.kind,
+                state=str(state),
+                by=by or it.decided_by,
+            )
+        )
+
+
+def batch_hash(batch: Sequence[Approval]) -> str:
+    """Return the hash of a set of requests with their contents."""
+    return hashlib.sha256("".join(f"{it.no}:{it.content_hash}\n" for it in batch).encode()).hexdigest()
+
+
+def _changed(no: int, why: str) -> ConflictError:
+    return ConflictError("APPROVAL_CHANGED", f"deciding request {no}: {why}", hint=f"daycare approvals show {no}")
+
+
+def _salt() -> str:
+    return secrets.token_hex(16)
