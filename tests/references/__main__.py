@@ -3,9 +3,9 @@
 from types import ModuleType
 from typing import Final
 
-from tests.references import api, commands, errors
+from tests.references import api, commands, errors, limits
 
-PAGES: Final[dict[str, ModuleType]] = {"api": api, "errors": errors, "commands": commands}
+PAGES: Final[dict[str, ModuleType]] = {"api": api, "errors": errors, "commands": commands, "limits": limits}
 
 if __name__ == "__main__":
     for made in PAGES.values():
