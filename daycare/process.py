@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NoReturn, Self, TypeVar
+from typing import Final, Literal, NoReturn, Self, TypeVar
 
 import trio
 
@@ -18,7 +18,7 @@ from daycare.agent.prompt import Persona
 from daycare.agent.sections import introduce
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import BusyError, DaycareError, StoreAwayError, UnavailableError
-from daycare.base.limits import HANDOVER_S, SHUTDOWN_GRACE_S, STORE_RETRY_S
+from daycare.base.limits import SHUTDOWN_GRACE_S, STORE_RETRY_S
 from daycare.config import Config, load
 from daycare.daemon import Daemon
 from daycare.features import open_store
@@ -35,6 +35,8 @@ from daycare.store.retry import with_retry
 from daycare.store.sqlite import mark
 from daycare.store.sqlite.database import refuse_damage
 from daycare.store.vault import open_vault
+
+HANDOVER_S: Final = 15.0  # for the daemon inside a chat to finish its turns and leave the home to `daycare run`
 
 T = TypeVar("T")
 

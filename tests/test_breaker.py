@@ -5,8 +5,8 @@ import trio
 import trio.testing
 
 from daycare.base.errors import DaycareError, UnavailableError
-from daycare.base.limits import BREAKER_FAILURES, BREAKER_PAUSE_MAX_S, BREAKER_PAUSE_S, BREAKER_PROBING_S
-from daycare.inference.breaker import Breaker, Permit
+from daycare.base.limits import BREAKER_PAUSE_S
+from daycare.inference.breaker import BREAKER_FAILURES, BREAKER_PAUSE_MAX_S, BREAKER_PROBING_S, Breaker, Permit
 
 DOWN = UnavailableError("PROVIDER_UNREACHABLE", "the connection failed")
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from daycare.base.limits import MODEL_CONTEXT_TOKENS
 from daycare.base.messages import Usage
 from daycare.inference import catalog
-from daycare.inference.catalog import ModelFacts, facts, vendor_of
+from daycare.inference.catalog import MODEL_CONTEXT_TOKENS, ModelFacts, facts, vendor_of
 
 MILLION = 1_000_000
 

@@ -8,10 +8,10 @@ import pytest
 
 from daycare.base.clock import SystemClock
 from daycare.base.errors import BrokenError
-from daycare.base.limits import MODEL_CONTEXT_TOKENS
 from daycare.config import Config, ModelSection, ProviderSection
 from daycare.features import open_store
 from daycare.inference import openai
+from daycare.inference.catalog import MODEL_CONTEXT_TOKENS
 from daycare.inference.configured import sources
 from daycare.inference.sources import ProviderSource
 from daycare.observe.redact import without_secrets

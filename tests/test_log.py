@@ -15,10 +15,9 @@ import trio.testing
 from daycare.base import events
 from daycare.base.errors import UnavailableError
 from daycare.base.events import AnyEvent, Event
-from daycare.base.limits import LOG_FILES_KEPT
 from daycare.base.secrecy import forget_hidden
 from daycare.observe.bus import Bus
-from daycare.observe.log import configure, follow, logger, write
+from daycare.observe.log import LOG_FILES_KEPT, configure, follow, logger, write
 from daycare.observe.redact import hide, looks_secret, names_secret, without_secrets
 
 BOT = "123456789:" + "AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQr"

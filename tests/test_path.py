@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from daycare.base.errors import BrokenError, InvalidError
-from daycare.base.limits import CHILD_INDEX_MAX, NAME_MAX_CHARS, PATH_MAX_CHARS, SUB_LEVELS_MAX
-from daycare.base.path import FetchPolicy, Kind, Path, Pattern, Role, check_name, check_user_id, fetch
+from daycare.base.limits import NAME_MAX_CHARS, PATH_MAX_CHARS, SUB_LEVELS_MAX
+from daycare.base.path import CHILD_INDEX_MAX, FetchPolicy, Kind, Path, Pattern, Role, check_name, check_user_id, fetch
 
 CONNECTORS = ("telegram", "telegram-work", "whatsapp", "direct", "x_1")
 ROOT_WORDS = ("agent", "cron", "task", "subuser", "app")

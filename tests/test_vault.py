@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daycare.base.errors import BrokenError, ConflictError, InvalidError
-from daycare.base.limits import VAULT_KEYS_MAX
 from daycare.store import vault
-from daycare.store.vault import check_key_name, open_vault
+from daycare.store.vault import VAULT_KEYS_MAX, check_key_name, open_vault
 
 SECRET = "sk-" + "0123456789abcdef"
 

@@ -1,16 +1,20 @@
 """The directory: which agent lives at a path, and how one comes into being."""
 
 from collections.abc import Collection
+from typing import Final
 
 from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError, ForbiddenError, NotFoundError
 from daycare.base.ids import new_agent_id
-from daycare.base.limits import AGENTS_LISTED_MAX, DIRECTORY_MAX_AGENTS, HELPER_LEVELS_MAX
+from daycare.base.limits import HELPER_LEVELS_MAX
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import FOREGROUND, PEOPLES, FetchPolicy, Kind, Path, fetch
 from daycare.store.records import Agent, AgentConfig, Commit, NewAgent
 from daycare.store.sqlite.store import Store
+
+DIRECTORY_MAX_AGENTS: Final = 4_096  # agents kept decoded in memory, about 4 MB
+AGENTS_LISTED_MAX: Final = 200  # of one user, for a model to read: some 4,000 tokens
 
 
 class Directory:

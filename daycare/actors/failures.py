@@ -32,7 +32,6 @@ from daycare.base.events import AgentParked, TurnFailed
 from daycare.base.limits import (
     ATTEMPTS_MAX,
     CRASH_WINDOW_S,
-    CRASHES_MAX,
     OUTAGE_MAX_S,
     RETRY_BASE_S,
     RETRY_FACTOR,
@@ -44,6 +43,8 @@ from daycare.observe.bus import Bus
 from daycare.store.records import Agent, Turn
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
+
+CRASHES_MAX: Final = 5  # parked turns of one agent within CRASH_WINDOW_S before the agent itself is parked
 
 SETUP_LOOK_S: Final = 300.0  # between two tries of what needs a person, who may act where we do not see it: add credit
 SETUP_MAX_S: Final = 7 * 86_400.0  # that it waits: a key that nobody adds within a week is not missed

@@ -1,12 +1,15 @@
 """The life of an agent: which moves are legal, and what an awake one keeps in memory."""
 
 from enum import StrEnum
+from typing import Final
 
 import trio
 
-from daycare.base.limits import MAILBOX_MAX_ROWS, MERGE_MAX_BYTES, MERGE_MAX_MESSAGES
+from daycare.base.limits import MAILBOX_MAX_ROWS, MERGE_MAX_MESSAGES
 from daycare.base.messages import EnvelopeKind, Lane, Origin
 from daycare.store.records import InboxRow, Policy, Turn
+
+MERGE_MAX_BYTES: Final = 64 * 1024
 
 
 class Life(StrEnum):

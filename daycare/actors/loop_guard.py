@@ -18,20 +18,19 @@ from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, ConflictError, NotFoundError
 from daycare.base.events import LoopStopped
-from daycare.base.limits import (
-    HOP_PAUSE_MAX_S,
-    HOP_PAUSE_S,
-    HOPS_AT_ONCE,
-    HOPS_MAX,
-    PAIR_PER_MINUTE,
-    PAIRS_MAX,
-    STORM_QUIET_S,
-    STORMS_MAX,
-)
+from daycare.base.limits import HOPS_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.scope import user_in
 from daycare.observe.bus import Bus
 from daycare.store.records import InboxRow
+
+HOPS_AT_ONCE: Final = 4  # after so many each further message of a chain waits, longer and longer: models are slower ...
+HOP_PAUSE_S: Final = 0.25  # ... and a loop of fast ones leaves the machine to others
+HOP_PAUSE_MAX_S: Final = 5.0
+PAIR_PER_MINUTE: Final = 30  # messages between two agents, both ways together: one every two seconds is a storm
+PAIRS_MAX: Final = 4_096  # pairs of agents whose last messages are remembered, some 2 MB at most
+STORM_QUIET_S: Final = 600.0  # for which nothing more of a stopped chain of messages is sent: its turns have ended then
+STORMS_MAX: Final = 1_024  # stopped chains remembered at a time
 
 SENDER: Final = "/system/storms"
 DAILY: Final = "SUBAGENTS_DAILY_MAX"

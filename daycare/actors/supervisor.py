@@ -6,6 +6,7 @@ and "removed", so no wake is lost.
 """
 
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -18,15 +19,7 @@ from daycare.actors.recovery import Recovery
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.events import AgentSlept, AgentWoke, LaneBroke
-from daycare.base.limits import (
-    COLLECT_MAX_S,
-    COLLECT_QUIET_S,
-    LANE_RESTART_S,
-    STORE_RETRY_S,
-    SWEEP_S,
-    TURN_DEADLINE_S,
-    WAKE_PAGE_AGENTS,
-)
+from daycare.base.limits import STORE_RETRY_S, SWEEP_S, TURN_DEADLINE_S, WAKE_PAGE_AGENTS
 from daycare.base.messages import EnvelopeKind, Lane
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -36,6 +29,10 @@ from daycare.store.records import Agent, Commit, InboxRow, Policy
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
+
+LANE_RESTART_S: Final = 5.0  # after a defect outside of any turn
+COLLECT_QUIET_S: Final = 1.5  # `collect` waits for this long a silence ...
+COLLECT_MAX_S: Final = 15.0  # ... but never longer than this
 
 STOPPED = "stopped"
 INTERRUPTED = "interrupted"

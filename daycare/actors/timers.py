@@ -1,10 +1,13 @@
 """Durable timers: posts what is due, and sleeps until the next is."""
 
+from typing import Final
+
 from daycare.base.clock import Clock, wait_s
-from daycare.base.limits import TIMERS_PAGE
 from daycare.store.records import Commit
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import Worker
+
+TIMERS_PAGE: Final = 256  # timers fired in one transaction
 
 _LOOK_AGAIN_S = 60.0  # the wall clock may be set meanwhile
 

@@ -6,6 +6,7 @@ Text goes into the prompt as data, pictures go to models that see; anything else
 import codecs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 import trio
@@ -15,18 +16,16 @@ from daycare.agent.blocks import block, one_line
 from daycare.base.bounded import Bounded
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, NotFoundError, StoreAwayError, UnavailableError
-from daycare.base.limits import (
-    FETCH_DEADLINE_S,
-    FETCH_FAILURES_MAX,
-    FETCH_PAUSE_S,
-    FILE_MAX_BYTES,
-    FILE_TEXT_MAX_BYTES,
-    FILES_MAX,
-    IMAGES_MAX_BYTES,
-)
+from daycare.base.limits import FILE_MAX_BYTES, FILES_MAX, IMAGES_MAX_BYTES
 from daycare.base.messages import File, Image, Message, Origin, Part, Text
 from daycare.plugin import Attachment, Connector, Inbound, Outgoing, RemoteFile
 from daycare.store.sqlite.store import Store
+
+FILE_TEXT_MAX_BYTES: Final = 64 * 1024  # of a text file that goes into a prompt whole
+FETCH_DEADLINE_S: Final = 120.0  # to fetch a file of FILE_MAX_BYTES over a slow line
+FETCH_PAUSE_S: Final = 60.0  # after a failure, so that a platform that hangs costs one answer and not each
+FETCH_FAILURES_MAX: Final = 1_000  # files whose last fetch failed, remembered
+
 
 # What both protocols of providers take; told by the first bytes, as the name and the type are a stranger's claim.
 _PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}

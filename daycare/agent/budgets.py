@@ -18,15 +18,7 @@ from daycare.base.budget import EVERYTHING, Limits, Period, Use, day_of, ends_ms
 from daycare.base.clock import Clock
 from daycare.base.errors import AwayError, BudgetError
 from daycare.base.events import BudgetExhausted, BudgetWarned
-from daycare.base.limits import (
-    BUDGET_CALL_S,
-    BUDGET_LOOK_S,
-    BUDGET_ROOM_S,
-    BUDGET_TOLD_MAX,
-    BUDGET_USERS_KNOWN_S,
-    BUDGET_WARN_SHARE,
-    CONTEXT_OUTPUT_TOKENS,
-)
+from daycare.base.limits import BUDGET_TOLD_MAX, BUDGET_WARN_SHARE, CONTEXT_OUTPUT_TOKENS
 from daycare.base.messages import Usage
 from daycare.base.path import Kind
 from daycare.inference.catalog import ModelFacts
@@ -41,6 +33,11 @@ from daycare.store.records import Agent, Commit, Spend, User
 from daycare.store.records_budgets import BudgetRow, BudgetStanding, NewReservation
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
+
+BUDGET_CALL_S: Final = 60.0  # of model time reserved for a call: few take longer
+BUDGET_ROOM_S: Final = 60.0  # that a call waits for calls that run to give back what they did not need
+BUDGET_LOOK_S: Final = 5.0  # between two looks at it, should nobody have told
+BUDGET_USERS_KNOWN_S: Final = 10.0  # for which a user's zone and rank are remembered
 
 _PARENTS_MAX: Final = 16  # users above users that are looked at
 _FULL: Final = 100

@@ -18,12 +18,7 @@ from daycare.agent.tokens import TokenBudget
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, InvalidError, UnavailableError
 from daycare.base.events import CompactionFailed, ContextCompacted
-from daycare.base.limits import (
-    COMPACT_DEADLINE_S,
-    CONTEXT_CHARS_A_TOKEN,
-    SUMMARY_MESSAGE_MAX_CHARS,
-    SUMMARY_RESULT_MAX_CHARS,
-)
+from daycare.base.limits import CONTEXT_CHARS_A_TOKEN
 from daycare.base.messages import File, Message, Origin, Text, ToolCall, ToolResult
 from daycare.inference.names import ModelChoice
 from daycare.inference.pool import ModelAnswer, Pool
@@ -34,6 +29,10 @@ from daycare.store.records import Agent, Step, Summary, User
 from daycare.store.records_conversations import PastTurn
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
+
+COMPACT_DEADLINE_S: Final = 300.0  # for one summary, tries included
+SUMMARY_MESSAGE_MAX_CHARS: Final = 8_000  # of one message that is to be summarised
+SUMMARY_RESULT_MAX_CHARS: Final = 2_000  # of one tool's result that is to be summarised
 
 SYSTEM: Final = """\
 You sum up the older part of a conversation between a user and you, an assistant with tools. Later you will read your \

@@ -23,13 +23,7 @@ from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.events import ContextTrimmed
-from daycare.base.limits import (
-    COMPACT_AGAIN_S,
-    COMPACTIONS_MAX,
-    CONTEXT_CHARS_A_TOKEN,
-    CONTEXT_KNOWN_MAX,
-    PROMPT_SHARE,
-)
+from daycare.base.limits import COMPACTIONS_MAX, CONTEXT_CHARS_A_TOKEN, CONTEXT_KNOWN_MAX
 from daycare.base.messages import Message
 from daycare.inference.metering import Payer
 from daycare.inference.names import ModelChoice
@@ -40,6 +34,9 @@ from daycare.plugin import InferRequest
 from daycare.store.records import Agent, Step, Turn, User
 from daycare.store.records_conversations import PastTurn
 from daycare.store.sqlite.store import Store
+
+COMPACT_AGAIN_S: Final = 300.0  # before a summary that failed is tried again in the same conversation
+PROMPT_SHARE: Final = 0.5  # of a prompt's budget for identity and memory: the rest is the conversation's
 
 ALL: Final = 2**62  # no turn has a number as high
 

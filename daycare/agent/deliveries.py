@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -11,9 +12,10 @@ from daycare.agent.notify import Notifier
 from daycare.agent.steps import Thought
 from daycare.base.causes import JobRun, TaskWork
 from daycare.base.cron import NOBODY, is_silence
-from daycare.base.limits import CRON_TOLD_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins
 from daycare.store.records import Agent, ForwardedReply, InboxRow, Reply, Turn
+
+CRON_TOLD_MAX_CHARS: Final = 4_000  # of an answer, in the conversation of the agent whose person got it
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ from daycare.base.clock import Clock
 from daycare.base.cron import is_silence
 from daycare.base.errors import BudgetError, DaycareError, SetupError
 from daycare.base.events import TurnFailed, TurnFinished, TurnWaiting
-from daycare.base.limits import BUDGET_TOLD_MAX, RESULT_MAX_CHARS
+from daycare.base.limits import BUDGET_TOLD_MAX
 from daycare.base.messages import Choice, Envelope, EnvelopeKind, Message, Origin, Origins
 from daycare.base.path import Kind
 from daycare.base.scope import user_in
@@ -31,6 +31,8 @@ from daycare.observe.bus import Bus
 from daycare.store.records import Agent, InboxRow, Reply, Step, Turn, TurnEnd
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
+
+RESULT_MAX_CHARS: Final = 16_000  # of a helper's answer: 64 KiB of any script, so that it fits into an inbox
 
 
 @dataclass(frozen=True)

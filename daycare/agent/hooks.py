@@ -16,23 +16,22 @@ from daycare.base.clock import Clock
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.events import PluginFailed, PluginStarted
-from daycare.base.limits import (
-    HOOK_BEFORE_MAX_CHARS,
-    HOOK_BEFORE_S,
-    HOOK_DEADLINE_S,
-    HOOK_DRAIN_S,
-    HOOK_END_S,
-    HOOK_FAILURES_MAX,
-    HOOK_PAUSE_MAX_S,
-    HOOK_PAUSE_S,
-    HOOK_QUEUE_MAX,
-    RETRY_FACTOR,
-)
+from daycare.base.limits import RETRY_FACTOR
 from daycare.base.messages import NOT_THE_USER, Envelope, Message, Origin, Text, Usage
 from daycare.base.secrecy import without_known
 from daycare.observe.bus import Bus
 from daycare.plugin import BeforeTurn, HookSet, MessageSeen, PluginContext, SessionEnded, TurnEnded
 from daycare.store.records import Agent, InboxRow, Receipt, Turn
+
+HOOK_BEFORE_S: Final = 2.0  # a person waits for it
+HOOK_BEFORE_MAX_CHARS: Final = 4_000  # of one plugin, into the prompt of one turn: about 1,000 tokens
+HOOK_DEADLINE_S: Final = 30.0
+HOOK_QUEUE_MAX: Final = 256  # events that wait for one plugin's hooks
+HOOK_FAILURES_MAX: Final = 3  # in a row, before a hook is left out for a while
+HOOK_PAUSE_S: Final = 60.0  # for which a failing hook is left out; grows by RETRY_FACTOR
+HOOK_PAUSE_MAX_S: Final = 3_600.0
+HOOK_DRAIN_S: Final = 2.0  # for what waits for hooks when the daemon stops
+HOOK_END_S: Final = 1.0  # for cancelled hooks: they end at once or never
 
 BEFORE: Final = "message:before"
 AFTER: Final = "message:after"

@@ -1,7 +1,7 @@
 """What an agent does with others beyond writing to them, as tools: it reads what was said there, and ends helpers."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -12,7 +12,6 @@ from daycare.actors.permission_checks import PermissionChecks
 from daycare.actors.router import Router
 from daycare.agent.blocks import block
 from daycare.base.errors import ForbiddenError
-from daycare.base.limits import HISTORY_READ_MAX
 from daycare.base.messages import dismissal
 from daycare.base.path import Kind
 from daycare.base.permission import READ_HISTORY
@@ -21,6 +20,8 @@ from daycare.base.tool import Sourced
 from daycare.plugin import StructTool, ToolContext
 from daycare.rules.taint import sources_in, spoken_in
 from daycare.store.sqlite.store import Store
+
+HISTORY_READ_MAX: Final = 50  # messages of another agent's conversation that a tool shows
 
 _ENDED_BY_AGENTS = (Kind.SUB, Kind.SEARCH)  # what lasts is for people to end
 Address = Annotated[str, msgspec.Meta(description="The agent's address, such as /ann/telegram/sub/0")]

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from datetime import time
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -14,7 +14,6 @@ from daycare.base.clock import Clock
 from daycare.base.connector import DIRECT
 from daycare.base.events import Notice
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import NOTICES_MAX_HELD, NOTIFY_DIGEST_S, NOTIFY_LOOK_S
 from daycare.base.messages import Choice, Origin
 from daycare.base.path import FOREGROUND, FetchPolicy, Kind
 from daycare.base.times import local_time
@@ -24,6 +23,10 @@ from daycare.store.records import Agent, Reply, User
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
+
+NOTIFY_DIGEST_S: Final = 600.0  # repeats of one notice within ten minutes are told together
+NOTIFY_LOOK_S: Final = 15.0
+NOTICES_MAX_HELD: Final = 1_000
 
 
 class Way(NamedTuple):

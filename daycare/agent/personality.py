@@ -16,8 +16,10 @@ from msgspec import Meta
 
 from daycare.base.bounded import Bounded
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError
-from daycare.base.limits import PERSONALITIES_MAX, PERSONALITY_MAX_BYTES
 from daycare.base.path import check_name
+
+PERSONALITY_MAX_BYTES: Final = 64 * 1024  # twenty traits with long descriptions have 12 KiB
+PERSONALITIES_MAX: Final = 200  # files of the owner that are looked at
 
 DEFAULT: Final = "default"
 _SHIPPED: Final = Path(__file__).with_name("personalities")

@@ -14,21 +14,19 @@ from msgspec.structs import replace
 
 from daycare.agent import tokens
 from daycare.agent.blocks import block, cut, data, one_line, owned
-from daycare.base.limits import (
-    NAME_MAX_CHARS,
-    PROMPT_DAILY_MAX_TOKENS,
-    PROMPT_IDENTITY_MAX_TOKENS,
-    PROMPT_LINE_MAX_CHARS,
-    PROMPT_MEMORY_MAX_TOKENS,
-    PROMPT_OTHERS_MAX_TOKENS,
-    PROMPT_RECALLED_MAX_TOKENS,
-    PROMPT_SKILLS_MAX_TOKENS,
-)
+from daycare.base.limits import NAME_MAX_CHARS, PROMPT_LINE_MAX_CHARS
 from daycare.base.messages import NOT_THE_USER, Message, Origin, Text
 from daycare.base.path import Kind, Path
 from daycare.base.times import local_time
 from daycare.plugin import InferRequest
 from daycare.store.records import Agent, Summary, User
+
+PROMPT_IDENTITY_MAX_TOKENS: Final = 4_000  # each of IDENTITY, SOUL, STYLE and USER: some 3,000 words of a person
+PROMPT_OTHERS_MAX_TOKENS: Final = 2_000  # the list of the user's other agents
+PROMPT_SKILLS_MAX_TOKENS: Final = 4_000  # the list of skills, a line each
+PROMPT_MEMORY_MAX_TOKENS: Final = 12_000  # MEMORY.md; what is longer is read with a tool
+PROMPT_DAILY_MAX_TOKENS: Final = 2_000  # each of two days' logs, its end
+PROMPT_RECALLED_MAX_TOKENS: Final = 100_000  # of one tier; how much is recalled is the owner's setting
 
 BASE: Final = """\
 You are an agent that lasts: what is said to you is kept, and you may be woken at any time by a person, a reminder or \

@@ -4,16 +4,16 @@ The generic cell rate algorithm (ITU-T I.371): one number for each, the time at 
 the message where the platform tells it, so that what piled up while the daemon was away costs nobody their turn.
 """
 
+from typing import Final
+
 from daycare.base.bounded import Bounded
 from daycare.base.clock import is_within
-from daycare.base.limits import (
-    CONNECTOR_BURST,
-    CONNECTOR_PER_MINUTE,
-    PAIR_NOTICE_S,
-    RATE_LIMIT_MAX_SENDERS,
-    SENDER_BURST,
-    SENDER_PER_MINUTE,
-)
+from daycare.base.limits import PAIR_NOTICE_S, SENDER_BURST
+
+SENDER_PER_MINUTE: Final = 60.0  # past the burst; by the platform's clock, so that an outage of ours costs nobody
+CONNECTOR_BURST: Final = 20_000  # of all senders of one connector
+CONNECTOR_PER_MINUTE: Final = 3_000.0
+RATE_LIMIT_MAX_SENDERS: Final = 4_096  # whose pace is remembered
 
 _NEVER = (float("-inf"), float("-inf"))
 

@@ -18,14 +18,7 @@ from daycare.agent.prompt import NOTHING, ROOM, Passage, Persona, PromptEntry, S
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, InvalidError, UnavailableError
-from daycare.base.limits import (
-    NAME_MAX_CHARS,
-    PROMPT_HEADINGS_MAX,
-    PROMPT_LINE_MAX_CHARS,
-    PROMPT_OTHERS_MAX,
-    PROMPT_USERS_MAX,
-    PROMPTS_KEPT_MAX,
-)
+from daycare.base.limits import NAME_MAX_CHARS, PROMPT_LINE_MAX_CHARS, PROMPTS_KEPT_MAX
 from daycare.base.memory_settings import DocumentsSection
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
@@ -40,6 +33,10 @@ from daycare.store.records import Agent, AgentConfig, Commit, User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.sqlite.documents import DocumentStore
 from daycare.store.sqlite.store import Store
+
+PROMPT_OTHERS_MAX: Final = 50  # of other agents in that list: a model picks badly from more, and can ask for all
+PROMPT_USERS_MAX: Final = 1_000  # whose list is kept in memory, some 30 KB each at most
+PROMPT_HEADINGS_MAX: Final = 50  # of a document that has no room in a prompt: so that a model knows what is in it
 
 Excerpts = tuple[tuple[str, str], ...]  # (document, its passages that fit) of those that do not stand whole
 

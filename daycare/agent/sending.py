@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import trio
 from msgspec.structs import replace
@@ -12,12 +12,16 @@ from daycare.base.clock import Clock, TimeLimit
 from daycare.base.connector import Connector, Outgoing, bring, parts_of
 from daycare.base.errors import AwayError, BusyError, DaycareError, InvalidError, UnavailableError
 from daycare.base.events import DeliveryFailed, ReplySent
-from daycare.base.limits import DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S, RETRY_MAX_S, SPLIT_INLINE_MAX_CHARS
+from daycare.base.limits import RETRY_MAX_S
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
 from daycare.store.records import OutboxRow
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
+
+DELIVERY_ATTEMPTS_MAX: Final = 8  # 1 s .. 5 min apart: about ten minutes of a platform being away
+DELIVERY_DEADLINE_S: Final = 60.0
+SPLIT_INLINE_MAX_CHARS: Final = 4_000  # a longer reply is cut in a thread: one of nothing but signs takes 50 ms
 
 T = TypeVar("T")
 

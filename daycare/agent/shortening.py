@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from daycare.agent import tokens
 from daycare.base.errors import DaycareError
-from daycare.base.limits import CLEARED_SHOWN_CHARS
 from daycare.base.messages import Message, Origin, ToolResult
 from daycare.plugin import ToolSpec
 from daycare.store.records import Agent, Turn
 from daycare.store.sqlite.store import Store
+
+CLEARED_SHOWN_CHARS: Final = 200  # of each end of a tool's result that had to leave the prompt
 
 _READ: Final = "read_result"  # the tool that reads kept results
 _WORTH_CHARS: Final = 4 * CLEARED_SHOWN_CHARS  # a shorter result is shown as it is, one that was shortened among them

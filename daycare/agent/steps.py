@@ -10,6 +10,7 @@ over its journal when the answer is among its rows.
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from daycare.agent.tool_results import answer_to, answers_among, tool_message, u
 from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
-from daycare.base.limits import MODEL_STEPS_MAX, PROGRESS_MAX_CHARS, TOOL_CALLS_MAX
+from daycare.base.limits import PROGRESS_MAX_CHARS
 from daycare.base.messages import Chains, Message, Origin, Text, Told, ToolCall, Usage
 from daycare.inference.pool import Failure, ModelAnswer, ModelChoice, Pool
 from daycare.observe.about import about
@@ -33,6 +34,9 @@ from daycare.store.records import Agent, Effects, InboxRow, Step, Turn, User
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 from daycare.tools.runner import Done, Runner
+
+MODEL_STEPS_MAX: Final = 16  # model calls in one turn; ends a loop of tool calls
+TOOL_CALLS_MAX: Final = 32  # in one reply of a model; parallel calls are a handful
 
 Steering = Callable[[list[InboxRow]], list[InboxRow]]
 Prompting = Callable[[Sequence[InboxRow]], Awaitable[tuple[InferRequest, Recollection]]]

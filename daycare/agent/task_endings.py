@@ -1,16 +1,18 @@
 """What is left of a task that is stopped: its words so far, for whoever asked."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
 from daycare.agent.steps import Thought
 from daycare.base.causes import Ending
-from daycare.base.limits import TASK_HAD_MAX_CHARS
 from daycare.base.messages import EnvelopeKind, Message, Origin
 from daycare.base.path import Kind
 from daycare.store.records import Agent, InboxRow
 from daycare.tools.catalogue import TASKS_ONLY
+
+TASK_HAD_MAX_CHARS: Final = 4_000  # of what a task had when it was stopped
 
 
 def cut_short(

@@ -12,20 +12,18 @@ from typing import Final
 import msgspec
 
 from daycare.base.bounded import Bounded
-from daycare.base.limits import (
-    COMPACT_AT_SHARE,
-    COMPACT_KEEP_SHARE,
-    CONTEXT_KNOWN_MAX,
-    CONTEXT_MAX_TOKENS,
-    CONTEXT_OUTPUT_TOKENS,
-    CONTEXT_REFUSED_S,
-    CONTEXT_RESERVE_SHARE,
-    SUMMARY_MAX_TOKENS,
-    SUMMARY_SHARE,
-)
+from daycare.base.limits import CONTEXT_KNOWN_MAX, CONTEXT_OUTPUT_TOKENS
 from daycare.base.messages import File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from daycare.inference.catalog import ModelFacts
 from daycare.plugin import InferRequest, ToolSpec
+
+CONTEXT_MAX_TOKENS: Final = 200_000  # of a model's window that is used: past it a call costs a dollar and answers blur
+CONTEXT_RESERVE_SHARE: Final = 0.05  # of the window, for what the estimate of tokens is wrong by
+CONTEXT_REFUSED_S: Final = 3_600.0  # for which a prompt as long as a refused one is not tried again
+COMPACT_AT_SHARE: Final = 0.8  # of the budget: what is left takes a turn with several tool results
+COMPACT_KEEP_SHARE: Final = 0.3  # of the budget for the newest turns, word by word: what is being talked about
+SUMMARY_SHARE: Final = 0.1  # of the budget
+SUMMARY_MAX_TOKENS: Final = 4_000  # some 3,000 words; longer ones are lists that nobody reads
 
 _ASCII_CHARS: Final = 4  # a token
 _OTHER_BYTES: Final = 3  # a token

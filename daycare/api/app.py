@@ -1,6 +1,7 @@
 """The application: all routes, one way to refuse, one bound for bodies."""
 
 from collections.abc import Collection
+from typing import Final
 
 import trio
 from starlette.applications import Starlette
@@ -17,7 +18,11 @@ from daycare.api import (
 )
 from daycare.api.services import Services
 from daycare.base.errors import DaycareError, InvalidError
-from daycare.base.limits import API_BODY_DEADLINE_S, API_BODY_MAX_BYTES, API_BODY_READ_MAX_BYTES, FILE_MAX_BYTES
+from daycare.base.limits import FILE_MAX_BYTES
+
+API_BODY_MAX_BYTES: Final = 256 * 1024  # a message of 64 KiB escaped as JSON fits
+API_BODY_READ_MAX_BYTES: Final = 4 * 1024 * 1024  # of a refused body, so that its sender sees the refusal
+API_BODY_DEADLINE_S: Final = 30.0  # a body on a Unix socket arrives at once
 
 
 def build(services: Services) -> Starlette:

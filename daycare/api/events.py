@@ -1,5 +1,7 @@
 """Live events as a stream: `id:` is the cursor to resume behind, `event:` the name, `data:` the event as JSON."""
 
+from typing import Final
+
 import msgspec
 import trio
 from starlette.requests import Request
@@ -10,9 +12,10 @@ from daycare.api.documents import Number, RequestDocument, query
 from daycare.api.wanted import while_wanted
 from daycare.base.errors import InvalidError
 from daycare.base.events import AnyEvent, Event
-from daycare.base.limits import EVENTS_KEEPALIVE_S
 from daycare.base.path import Pattern
 from daycare.observe.bus import Bus, Gap, Subscription
+
+EVENTS_KEEPALIVE_S: Final = 15.0
 
 NAMES = frozenset(kind.__struct_config__.tag for kind in AnyEvent.__args__)
 

@@ -1,6 +1,6 @@
 """Agents: which there are, what each has before it, how they are set up and ended."""
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import trio
@@ -13,10 +13,11 @@ from daycare.api.documents import Limit, PathQuery, RequestDocument, answer, bod
 from daycare.api.services import Services
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import API_DISMISS_S
 from daycare.base.messages import Origin, dismissal
 from daycare.base.path import Kind
 from daycare.store.records import Agent, AgentConfig
+
+API_DISMISS_S: Final = 5.0  # for an agent to end its turn and die
 
 _SHOWN_ROWS = 20  # of each list that an agent's page shows
 

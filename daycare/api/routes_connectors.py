@@ -1,7 +1,7 @@
 """Connectors: how each is, and pairing one with an account by a code that is scanned or typed."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 import trio
@@ -12,7 +12,8 @@ from starlette.routing import Route
 from daycare.api.documents import RequestDocument, answer, body
 from daycare.base.connector import Connector, Paired
 from daycare.base.errors import InvalidError, NotFoundError
-from daycare.base.limits import PAIR_DEADLINE_S
+
+PAIR_DEADLINE_S: Final = 120.0  # until a bridge that is started for it has a code
 
 
 class PairRequest(RequestDocument, frozen=True, kw_only=True):

@@ -25,8 +25,11 @@ from starlette.applications import Starlette
 
 from daycare.api.errors import log_defect
 from daycare.base.errors import ConflictError, UnavailableError
-from daycare.base.limits import API_CLOSE_S, API_CONNECTIONS_MAX, API_IDLE_S
 from daycare.observe import log
+
+API_CONNECTIONS_MAX: Final = 256  # open at the same time; a window holds one or two
+API_IDLE_S: Final = 60.0  # a connection without a request is closed
+API_CLOSE_S: Final = 1.0  # for answers on their way when the daemon stops; streams end at once
 
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_PAUSE_S: Final = 0.25  # before accepting again: what is busy closes something meanwhile

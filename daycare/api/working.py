@@ -1,7 +1,7 @@
 """The answer of something that takes a while: lines of progress, and last one of what it came to."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import trio
@@ -11,7 +11,8 @@ from starlette.types import Receive, Scope, Send
 from daycare.api.errors import error_response
 from daycare.api.wanted import while_wanted
 from daycare.base.errors import DaycareError, UnavailableError
-from daycare.base.limits import EXPORT_PROGRESS_S
+
+EXPORT_PROGRESS_S: Final = 1.0  # between two signs of life
 
 P = TypeVar("P")
 _encode = msgspec.json.Encoder().encode

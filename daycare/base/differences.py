@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-from daycare.base.limits import DIFFERENCE_MAX_EDITS, DIFFERENCE_MAX_LINES
+DIFFERENCE_MAX_LINES: Final = 4_000  # compared of both texts together; past it all that differs is shown as replaced
+DIFFERENCE_MAX_EDITS: Final = 400  # looked for: the time grows with lines times edits
 
 Mark = Literal[" ", "-", "+"]
 _NO_END: Final = "\n\\ No newline at end of file"

@@ -17,7 +17,9 @@ from functools import total_ordering
 from typing import Final, NoReturn, Self
 
 from daycare.base.errors import BrokenError, InvalidError
-from daycare.base.limits import CHILD_INDEX_MAX, NAME_MAX_CHARS, PATH_MAX_CHARS, SUB_LEVELS_MAX
+from daycare.base.limits import NAME_MAX_CHARS, PATH_MAX_CHARS, SUB_LEVELS_MAX
+
+CHILD_INDEX_MAX: Final = 2**31 - 1  # index of a sub-agent or search: fits a 32-bit column
 
 
 class Kind(StrEnum):

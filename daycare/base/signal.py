@@ -10,7 +10,9 @@ import re
 from typing import Final
 
 from daycare.base.errors import InvalidError
-from daycare.base.limits import SIGNAL_SEGMENTS_MAX, SIGNAL_TYPE_MAX_CHARS
+
+SIGNAL_TYPE_MAX_CHARS: Final = 320  # the longest path between two words
+SIGNAL_SEGMENTS_MAX: Final = 8
 
 DAEMON: Final = "agent"  # the first segment of what the daemon tells of agents; nobody else may send it
 IDLE: Final = "idle"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from daycare.base.bounded import Bounded
 
-REWRITE_BYTES: Final = 1024 * 1024  # a file below this is never written anew
+REWRITE_BYTES: Final = 1024 * 1024  # a file below this is never rewritten
 KEYS_MAX: Final = 10_000  # days of replies; the daemon repeats within a day
 
 

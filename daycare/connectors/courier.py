@@ -4,13 +4,14 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Final
 
 import trio
 
 from daycare.base.clock import Clock, wait_s
 from daycare.base.error_boundary import origin_of, reason_of
 from daycare.base.errors import DaycareError, StoreAwayError
-from daycare.base.limits import COURIER_PAGE, COURIER_QUIET_S, COURIER_SENDS_MAX, RETRY_MAX_S, STORE_RETRY_S
+from daycare.base.limits import RETRY_MAX_S, STORE_RETRY_S
 from daycare.observe import log
 from daycare.observe.keeper import Keeper
 from daycare.plugin import Connector
@@ -18,6 +19,10 @@ from daycare.store.records import Commit, OutboxRow
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
+
+COURIER_PAGE: Final = 64  # outbox rows read at a time
+COURIER_SENDS_MAX: Final = 16  # replies of one connector on their way at the same time
+COURIER_QUIET_S: Final = 5.0  # for replies on their way to arrive, before their connection is made again
 
 Deliver = Callable[[OutboxRow], Awaitable[float | None]]
 

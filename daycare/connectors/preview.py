@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from daycare.base.durations import duration
-from daycare.base.limits import (
-    PREVIEW_FIRST_CHARS,
-    PREVIEW_FIRST_S,
-    PREVIEW_KEPT_CHARS,
-    PREVIEW_MAX_CHARS,
-    PROGRESS_MAX_CHARS,
-    STATUS_AFTER_S,
-    STATUS_TICK_S,
-)
+from daycare.base.limits import PROGRESS_MAX_CHARS
+
+PREVIEW_FIRST_CHARS: Final = 20  # some words: a draft that begins with half of one looks broken
+PREVIEW_FIRST_S: Final = 0.5  # ... or what came by then
+PREVIEW_MAX_CHARS: Final = 3_000  # shown of a long text, its end: a screen or two, and under every platform's limit
+PREVIEW_KEPT_CHARS: Final = 2_000  # when it is cut, so that its beginning does not move with each word
+STATUS_AFTER_S: Final = 2.0  # before a message is sent for what may be over by then
+STATUS_TICK_S: Final = 10.0  # between two looks at the time a tool takes; drafts fade after 30 s
 
 NOTHING: Final = "…"  # stands where words were that are void
 

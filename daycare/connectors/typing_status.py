@@ -33,22 +33,20 @@ from daycare.base.events import (
     TurnStarted,
     TurnWaiting,
 )
-from daycare.base.limits import (
-    PRESENCE_BATCH,
-    PRESENCE_CALL_S,
-    PRESENCE_PAUSE_S,
-    PRESENCE_REPLY_S,
-    PRESENCE_TURNS_MAX,
-    PRESENCE_TYPING_SHARE,
-    TURN_DEADLINE_S,
-    WITHDRAW_BASE_S,
-    WITHDRAW_PAUSE_MAX_S,
-    WITHDRAW_TRIES_MAX,
-)
+from daycare.base.limits import PRESENCE_CALL_S, TURN_DEADLINE_S
 from daycare.base.path import Kind, Path
 from daycare.connectors.preview import Preview
 from daycare.observe import log
 from daycare.observe.bus import Bus
+
+PRESENCE_TURNS_MAX: Final = 256  # running turns shown to people at the same time, some 20 KB each; others are not shown
+PRESENCE_BATCH: Final = 256  # events looked at in one go: under a millisecond
+PRESENCE_PAUSE_S: Final = 5.0  # after a failure without a time to wait
+PRESENCE_REPLY_S: Final = 10.0  # how long a preview stays for its reply, so that the chat is not empty in between
+PRESENCE_TYPING_SHARE: Final = 0.8  # of the time that typing is seen: then it is shown again
+WITHDRAW_TRIES_MAX: Final = 4  # 2, 8 and 32 s apart; what is left then goes at the next start
+WITHDRAW_BASE_S: Final = 2.0
+WITHDRAW_PAUSE_MAX_S: Final = 60.0
 
 T = TypeVar("T")
 _Chat = tuple[str, str]  # connector and target

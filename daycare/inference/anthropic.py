@@ -7,12 +7,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from daycare.base.limits import MODEL_LIST_PAGES_MAX
 from daycare.inference.http import ModelServer
 from daycare.inference.messages_api import KIND, encode_request
 from daycare.inference.messages_reply import MessagesReply
 from daycare.inference.section import extra_fields
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
+
+MODEL_LIST_PAGES_MAX: Final = 16  # of a server's list of models, up to 1,000 each
 
 _HOST: Final = "api.anthropic.com"
 _VERSION: Final = "2023-06-01"

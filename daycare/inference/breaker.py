@@ -5,11 +5,16 @@ closed --failures in a row--> open --pause over--> one probe --an answer--> clos
 """
 
 from collections.abc import Callable
+from typing import Final
 
 import trio
 
 from daycare.base.errors import DaycareError
-from daycare.base.limits import BREAKER_FAILURES, BREAKER_PAUSE_MAX_S, BREAKER_PAUSE_S, BREAKER_PROBING_S
+from daycare.base.limits import BREAKER_PAUSE_S
+
+BREAKER_FAILURES: Final = 3  # in a row before a provider counts as away: one call's tries
+BREAKER_PAUSE_MAX_S: Final = 300.0  # the longest: a provider is back at most so long before it is noticed
+BREAKER_PROBING_S: Final = 5.0  # when to ask again while somebody else's probe is on its way
 
 
 class Breaker:

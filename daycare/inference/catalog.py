@@ -15,8 +15,10 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from daycare.base.limits import MODEL_CONTEXT_TOKENS, MODEL_OUTPUT_TOKENS
+from daycare.base.limits import MODEL_OUTPUT_TOKENS
 from daycare.base.messages import Usage
+
+MODEL_CONTEXT_TOKENS: Final = 32_768  # of a model nobody knows: what today's small ones take
 
 IMAGE_MAX_BYTES: Final = (
     5 * 1024 * 1024 // 4 * 3

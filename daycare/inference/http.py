@@ -12,15 +12,7 @@ import msgspec
 import trio
 
 from daycare.base.errors import DaycareError, SetupError, UnavailableError
-from daycare.base.limits import (
-    MODEL_CONNECT_S,
-    MODEL_ERROR_MAX_BYTES,
-    MODEL_FIRST_TOKEN_S,
-    MODEL_FRAME_MAX_BYTES,
-    MODEL_INFER_MAX_S,
-    MODEL_LAST_FRAMES_S,
-    MODEL_NEXT_TOKEN_S,
-)
+from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_FRAME_MAX_BYTES, MODEL_INFER_MAX_S, MODEL_NEXT_TOKEN_S
 from daycare.base.sse import SseEvent, SseParser, decode
 from daycare.inference.refusals import Refused, explain, retry_after_s, scrub
 from daycare.inference.section import checked_url
@@ -28,6 +20,10 @@ from daycare.plugin import Completion, ProviderConfig, StreamEvent, TextDelta
 
 if TYPE_CHECKING:
     import httpx  # its import takes a tenth of a second: only a provider that is used pays for it
+
+MODEL_CONNECT_S: Final = 10.0  # a model server that takes longer to accept a connection is away
+MODEL_LAST_FRAMES_S: Final = 2.0  # from a reply's end to the stream's, which follows at once or never
+MODEL_ERROR_MAX_BYTES: Final = 16 * 1024  # of an error's body, which may be a whole web page
 
 _HERE: Final = {"localhost", "127.0.0.1", "::1"}
 

@@ -5,6 +5,7 @@ A provider that is away is noticed once for everybody (`breaker`), so that no ag
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 import trio
@@ -24,10 +25,6 @@ from daycare.base.limits import (
     CONTEXT_OUTPUT_TOKENS,
     MODEL_INFER_MAX_S,
     MODEL_OUTPUT_TOKENS,
-    MODEL_RETRY_AFTER_MAX_S,
-    MODEL_RETRY_BASE_S,
-    MODEL_RETRY_FACTOR,
-    MODEL_TRIES_MAX,
     TURN_DEADLINE_S,
 )
 from daycare.inference import survey
@@ -39,6 +36,11 @@ from daycare.inference.providing import Pass, Providing
 from daycare.inference.sources import Providers, not_configured
 from daycare.observe.redact import without_secrets
 from daycare.plugin import Completion, InferRequest
+
+MODEL_TRIES_MAX: Final = 3  # of one choice within one call of a model, 1 and 4 s apart
+MODEL_RETRY_BASE_S: Final = 1.0
+MODEL_RETRY_FACTOR: Final = 4.0
+MODEL_RETRY_AFTER_MAX_S: Final = 30.0  # a provider that asks for a longer pause is left for the next choice
 
 __all__ = ("Failure", "ModelAnswer", "ModelChoice", "Pool")
 

@@ -8,10 +8,13 @@ from urllib.parse import urlsplit
 import trio
 
 from daycare.base.errors import DaycareError, SetupError, UnavailableError
-from daycare.base.limits import MODEL_LIST_AGAIN_S, MODEL_LIST_DEADLINE_S, MODEL_LIST_KEEP_S, MODEL_LIST_MAX
+from daycare.base.limits import MODEL_LIST_AGAIN_S, MODEL_LIST_MAX
 from daycare.inference import catalog
 from daycare.inference.catalog import ModelFacts
 from daycare.plugin import Provider
+
+MODEL_LIST_KEEP_S: Final = 3_600.0  # a provider's list of models changes every few weeks
+MODEL_LIST_DEADLINE_S: Final = 5.0  # somebody waits for a turn or a listing
 
 _HOSTS: Final = {"api.openai.com": "openai", "api.anthropic.com": "anthropic", "openrouter.ai": "openrouter"}
 

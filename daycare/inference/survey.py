@@ -7,7 +7,6 @@ import msgspec
 import trio
 
 from daycare.base.errors import DaycareError, InvalidError
-from daycare.base.limits import MODEL_TEST_DEADLINE_S, MODEL_TESTS_MAX
 from daycare.base.messages import Message, Text
 from daycare.inference import catalog
 from daycare.inference.breaker import Breaker
@@ -18,6 +17,9 @@ from daycare.inference.names import Names
 from daycare.inference.sources import ModelListing, Providers, ProviderSource
 from daycare.observe.redact import without_secrets
 from daycare.plugin import InferRequest
+
+MODEL_TEST_DEADLINE_S: Final = 90.0  # local models load for a minute
+MODEL_TESTS_MAX: Final = 32  # models tested in one go
 
 _QUESTION: Final = "Answer with the single word ok."
 _TEST_TOKENS: Final = 16

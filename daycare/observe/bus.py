@@ -13,9 +13,10 @@ import msgspec
 import trio
 
 from daycare.base.events import Event, MemoryForgotten, Notice, ToolProgress
-from daycare.base.limits import EVENTS_RING
 from daycare.base.secrecy import without_secrets
 from daycare.base.wellformed import well_formed
+
+EVENTS_RING: Final = 4_096  # live events kept for resuming observers
 
 E = TypeVar("E", bound=Event)
 # What events say in the words of platforms, libraries and plugins. What people and agents say is theirs.

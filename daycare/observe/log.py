@@ -18,7 +18,6 @@ import msgspec
 
 from daycare.base import events
 from daycare.base.errors import UnavailableError
-from daycare.base.limits import LOG_FILES_KEPT, LOG_VALUE_MAX_CHARS
 from daycare.base.times import local_time
 from daycare.observe.bus import Bus, Gap
 from daycare.observe.redact import redact, without_secrets
@@ -26,6 +25,9 @@ from daycare.observe.streams import Redacted
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger  # structlog is imported late: it costs a tenth of a second
+
+LOG_FILES_KEPT: Final = 3  # full log files beside the current one
+LOG_VALUE_MAX_CHARS: Final = 2_000  # of one field of a log line
 
 _ROOT: Final = "daycare"
 _CHATTY: Final = (

@@ -4,16 +4,20 @@ Everything else works meanwhile: the API, `daycare chat`, jobs and agents. Repli
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 import trio
 
 from daycare.base.clock import Clock
 from daycare.base.connector import Connector, Health
-from daycare.base.limits import HOLD_LOOK_S, HOLD_S, HOLD_TRY_S
+from daycare.base.limits import HOLD_S
 from daycare.base.times import local_time
 from daycare.connectors.host import Host
 from daycare.observe import log
 from daycare.ops.crash_log import CrashLog, CrashVerdict
+
+HOLD_TRY_S: Final = 60.0  # that one is watched before the next is tried; what kills, kills within seconds
+HOLD_LOOK_S: Final = 1.0
 
 Tell = Callable[[str], Awaitable[None]]
 

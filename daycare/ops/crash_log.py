@@ -11,8 +11,10 @@ from typing import Final
 import msgspec
 
 from daycare.base.clock import Clock
-from daycare.base.limits import UNCLEAN_STARTS_MAX, UNCLEAN_WITHIN_S
+from daycare.base.limits import UNCLEAN_STARTS_MAX
 from daycare.observe import log
+
+UNCLEAN_WITHIN_S: Final = 300.0  # within which so many unclean starts keep connectors down
 
 _FILE_MAX_BYTES: Final = 16 * 1024
 

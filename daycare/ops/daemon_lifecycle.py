@@ -10,7 +10,7 @@ import trio
 
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, StoreAwayError
-from daycare.base.limits import CLOSE_MAX_S, SHUTDOWN_REST_S, START_EXTEND_S
+from daycare.base.limits import SHUTDOWN_REST_S, START_EXTEND_S
 from daycare.observe import log
 from daycare.ops.crash_breaker import CrashBreaker
 from daycare.ops.crash_log import CrashLog, CrashVerdict
@@ -22,6 +22,8 @@ from daycare.ops.stop import ending
 from daycare.ops.watchdog import Starting, Watchdog
 from daycare.settings import Live
 from daycare.store.home import Home
+
+CLOSE_MAX_S: Final = 5.0  # from the end of turns and plugins to that of the process
 
 Hold = Callable[[CrashVerdict, CrashLog], CrashBreaker]
 

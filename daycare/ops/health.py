@@ -11,12 +11,15 @@ from daycare.base.clock import Clock
 from daycare.base.durations import about
 from daycare.base.errors import BrokenError, StoreAwayError
 from daycare.base.health import Finding
-from daycare.base.limits import HEALTH_DISK_MIN_BYTES, HEALTH_RECENT_S, HEALTH_UNREAD_S
 from daycare.feature import Feature
 from daycare.inference.pool import Pool
 from daycare.observe.keeper import Keeper
 from daycare.store.home import Home
 from daycare.store.sqlite.store import Store
+
+HEALTH_RECENT_S: Final = 86_400.0  # of which a report tells what went wrong
+HEALTH_DISK_MIN_BYTES: Final = 512 * 1024 * 1024  # free, below which the disk is nearly full: a day of a busy home
+HEALTH_UNREAD_S: Final = 3_600.0  # that a message waits: no turn takes so long
 
 _DESCRIPTORS_SHARE: Final = 0.9  # past it connections and files are soon refused
 

@@ -16,7 +16,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import BrokenError, ConflictError, DaycareError
 from daycare.base.events import ConfigRefused, ConfigReloaded
 from daycare.base.health import Finding
-from daycare.base.limits import CONFIG_MAX_BYTES, CONFIG_REASON_MAX_CHARS
+from daycare.base.limits import CONFIG_MAX_BYTES
 from daycare.base.problems import Problem
 from daycare.base.secrecy import without_secrets
 from daycare.config import load
@@ -30,6 +30,8 @@ from daycare.ops.watching import stamp as watched_stamp
 from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.worker import Worker
+
+CONFIG_REASON_MAX_CHARS: Final = 2_000  # of the reason why one was refused
 
 _LARGE_BYTES: Final = 32 * 1024  # read beside the loop: it takes over 20 ms
 

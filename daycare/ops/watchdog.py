@@ -8,12 +8,17 @@ killing it would not bring them back.
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import trio
 
-from daycare.base.limits import START_EXTEND_S, START_LOOK_S, START_MAX_S, STATUS_EVERY_S, WATCHDOG_STALLED_S
+from daycare.base.limits import START_EXTEND_S, START_MAX_S
 from daycare.observe import log
 from daycare.ops.notify import ServiceNotify
+
+WATCHDOG_STALLED_S: Final = 15.0  # without getting on: three rounds of SWEEP_S, or a disk that takes no commit
+STATUS_EVERY_S: Final = 10.0  # between two looks at what `systemctl status` shows, where no watchdog is asked for
+START_LOOK_S: Final = 10.0  # between two looks whether a start is at work
 
 Pulse = Callable[[], int | None]
 

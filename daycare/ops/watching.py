@@ -11,7 +11,11 @@ from typing import Final, NamedTuple
 
 import trio
 
-from daycare.base.limits import CONFIG_BUSY_S, CONFIG_GONE_S, CONFIG_LOOK_S, CONFIG_REST_S, CONFIG_STILL_S
+CONFIG_LOOK_S: Final = 2.0  # between two looks whether it was changed ...
+CONFIG_BUSY_S: Final = 600.0  # ... for so long after a start or a change: who edits a file comes back to it ...
+CONFIG_REST_S: Final = 15.0  # ... and then
+CONFIG_STILL_S: Final = 0.5  # for so long nobody may have written to it: editors write in pieces
+CONFIG_GONE_S: Final = 5.0  # and so long if it is empty or not there: some begin with that
 
 
 class Stamp(NamedTuple):

@@ -1,6 +1,7 @@
 """Behaviours of plugins: run among the plugin's own tasks, with a deadline, and blamed when they break."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import trio
 
@@ -10,10 +11,12 @@ from daycare.base.behaviour import Behaviour, BehaviourContext, BehaviourMessage
 from daycare.base.clock import Clock
 from daycare.base.errors import AwayError, DaycareError, UnavailableError
 from daycare.base.events import PluginFailed
-from daycare.base.limits import BEHAVIOUR_DEADLINE_S, BEHAVIOUR_WAIT_S
 from daycare.observe.bus import Bus
 from daycare.plugins.admission import Admitted
 from daycare.plugins.context import HostContext, in_its_own
+
+BEHAVIOUR_DEADLINE_S: Final = 120.0  # of one turn of an app: as long as a tool may take
+BEHAVIOUR_WAIT_S: Final = 5.0  # that a turn waits for its plugin to start; then it is put off
 
 _ITS_FAULT = ("PLUGIN_FAILED", "PLUGIN_LATE")  # any other error it raised on purpose
 _LOOK_S = 0.1

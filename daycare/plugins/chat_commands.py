@@ -9,13 +9,15 @@ from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.events import PluginFailed
-from daycare.base.limits import COMMAND_DEADLINE_S, REPLY_MAX_CHARS
+from daycare.base.limits import REPLY_MAX_CHARS
 from daycare.base.secrecy import without_known
 from daycare.observe.bus import Bus
 from daycare.plugin import ChatCommand
 from daycare.plugins.admission import Admitted
 from daycare.plugins.context import HostContext, in_its_own
 from daycare.store.records import Agent, InboxRow
+
+COMMAND_DEADLINE_S: Final = 30.0  # of a plugin's chat command
 
 _ITS_FAULT: Final = ("PLUGIN_FAILED", "PLUGIN_LATE")  # any other error is its answer
 

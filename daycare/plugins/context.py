@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import trio
 
@@ -13,12 +13,14 @@ from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BusyError, ConflictError, DaycareError, ForbiddenError, InvalidError
-from daycare.base.limits import BATCH_MAX_ITEMS, PLUGIN_TASKS_MAX
+from daycare.base.limits import BATCH_MAX_ITEMS
 from daycare.observe import log
 from daycare.observe.redact import hide
 from daycare.plugin import Health, Inbound, Logger, Outcome, Unreadable
 from daycare.plugins import handed_in
 from daycare.store.records import Receipt
+
+PLUGIN_TASKS_MAX: Final = 256  # background tasks of one plugin; more is a leak
 
 
 class ConnectionHost(Protocol):

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -11,20 +11,17 @@ from daycare.base.clock import Clock
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError
 from daycare.base.events import PluginFailed, PluginStarted
-from daycare.base.limits import (
-    PLUGIN_HEALTH_S,
-    PLUGIN_STEADY_S,
-    PLUGIN_STOP_S,
-    RETRY_BASE_S,
-    RETRY_FACTOR,
-    RETRY_MAX_S,
-)
+from daycare.base.limits import RETRY_BASE_S, RETRY_FACTOR, RETRY_MAX_S
 from daycare.base.secrecy import without_secrets
 from daycare.observe.bus import Bus
 from daycare.plugins.admission import Admitted
 from daycare.plugins.context import in_its_own
 from daycare.plugins.contract import provides
 from daycare.plugins.discovery import DiscoveredPlugin
+
+PLUGIN_STOP_S: Final = 5.0  # for a cancelled plugin to say goodbye to its platform
+PLUGIN_HEALTH_S: Final = 5.0
+PLUGIN_STEADY_S: Final = 300.0  # a plugin that ran for so long begins its backoff again
 
 
 @dataclass

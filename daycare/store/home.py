@@ -14,8 +14,9 @@ import msgspec
 
 from daycare import __version__
 from daycare.base.errors import BrokenError, BusyError, InvalidError, UnavailableError
-from daycare.base.limits import SOCKET_PATH_MAX_BYTES
 from daycare.base.times import local_time
+
+SOCKET_PATH_MAX_BYTES: Final = 100  # a Unix socket's address holds 104 (macOS) to 108 (Linux) bytes, one of them NUL
 
 MEMORY: Final = "memory:"
 Mode = Literal["run", "chat", "tool"]

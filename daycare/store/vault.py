@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from daycare.base.errors import BrokenError, ConflictError, InvalidError
-from daycare.base.limits import VAULT_KEYS_MAX
 from daycare.base.path import check_name
 from daycare.base.secrecy import hide, hide_key
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet  # imported late: a tenth of a second, and many commands seal nothing
+
+VAULT_KEYS_MAX: Final = 16  # in the key file; each key is tried on a token that the newer ones do not open
 
 _FILE_MAX_BYTES: Final = 16 * 1024
 _OTHERS: Final = 0o077

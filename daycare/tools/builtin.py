@@ -1,17 +1,19 @@
 """The tools every agent has: messages, reminders, questions, helpers, files, choices, and the time."""
 
 import codecs
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
 from daycare.base.errors import InvalidError
-from daycare.base.limits import CHOICES_MAX, READ_MAX_BYTES, WAIT_MAX_S
+from daycare.base.limits import CHOICES_MAX, WAIT_MAX_S
 from daycare.base.times import local_time
 from daycare.base.tool import Sourced
 from daycare.base.zones import zone_of
 from daycare.plugin import Choice, Plugin, StructTool, ToolContext, Waiting
 from daycare.tools.catalogue import REACT
+
+READ_MAX_BYTES: Final = 12_000  # of a file or a kept result, read at a time
 
 REMIND_MAX_S = 366 * 86_400.0
 

@@ -9,13 +9,15 @@ import msgspec
 from daycare.base import foreign
 from daycare.base.causes import AgentQuestion
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
-from daycare.base.limits import ASK_CHAIN_MAX, BEGINS_ANEW_S, CHOICES_MAX, FILE_MAX_BYTES, FILES_MAX, WAIT_MAX_S
+from daycare.base.limits import ASK_CHAIN_MAX, CHOICES_MAX, FILE_MAX_BYTES, FILES_MAX, WAIT_MAX_S
 from daycare.base.messages import Chains, Choice, Envelope, EnvelopeKind, File, Origin, Told
 from daycare.base.path import PEOPLES, Kind
 from daycare.base.times import is_moment
 from daycare.plugin import Memory, Waiting
 from daycare.store.records import Agent, AgentConfig, Effects, NewTimer, Policy, Turn, User
 from daycare.tools import lengthy
+
+BEGINS_ANEW_S: Final = 60.0  # a reminder so far ahead begins a new chain; a shorter one is a detour of the same
 
 SEARCHES_WITH: Final = ("memory_search", "memory_read")  # the only tools of a search agent
 

@@ -4,7 +4,7 @@ It never raises for what the model did wrong, nor for what a tool does wrong: bo
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import trio
@@ -12,7 +12,7 @@ import trio
 from daycare.base.clock import Clock
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, StoreAwayError
-from daycare.base.limits import STORE_RETRY_S, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
+from daycare.base.limits import STORE_RETRY_S
 from daycare.base.messages import Chains, File, Origin, Origins, Told, ToolCall
 from daycare.base.secrecy import without_known
 from daycare.base.tool import Sourced, outlasts
@@ -21,6 +21,9 @@ from daycare.store.records import Agent, Effects, Turn, User
 from daycare.store.retry import with_retry
 from daycare.tools.catalogue import Catalogue
 from daycare.tools.context import Call, Reach, ToolCallContext
+
+TOOL_DEADLINE_S: Final = 120.0
+TOOL_RESULT_MAX_CHARS: Final = 16_000  # about 4,000 tokens
 
 CRASHED = "TOOL_CRASHED"
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import trio
 import trio.testing
 
-from daycare.base.limits import COLLECT_MAX_S, COLLECT_QUIET_S, MERGE_MAX_MESSAGES
+from daycare.actors.supervisor import COLLECT_MAX_S, COLLECT_QUIET_S
+from daycare.base.limits import MERGE_MAX_MESSAGES
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, Policy, User
 from daycare.testing.daemon import TestDaemon, open_daemon

@@ -8,8 +8,10 @@ import pytest
 import trio
 import trio.testing
 
+from daycare.actors.failures import CRASHES_MAX
+from daycare.actors.supervisor import LANE_RESTART_S
 from daycare.base.errors import BrokenError, BusyError, ConflictError, StoreAwayError, UnavailableError
-from daycare.base.limits import ATTEMPTS_MAX, CRASHES_MAX, LANE_RESTART_S, TURN_DEADLINE_S
+from daycare.base.limits import ATTEMPTS_MAX, TURN_DEADLINE_S
 from daycare.base.messages import Envelope
 from daycare.daemon import Daemon
 from daycare.plugin import Completion, InferRequest, StreamEvent

@@ -7,21 +7,14 @@ from typing import Any
 import pytest
 import trio
 
+from daycare.actors.loop_guard import PAIR_PER_MINUTE, STORM_QUIET_S
 from daycare.base.errors import BusyError, ConflictError
-from daycare.base.limits import (
-    HELPER_LEVELS_MAX,
-    HELPERS_MAX,
-    HOPS_MAX,
-    PAIR_PER_MINUTE,
-    STORM_QUIET_S,
-    SUBAGENTS_DAILY_MAX,
-    SUBAGENTS_DAY_S,
-    SUBAGENTS_LIVING_MAX,
-)
+from daycare.base.limits import HELPER_LEVELS_MAX, HELPERS_MAX, HOPS_MAX, SUBAGENTS_DAILY_MAX, SUBAGENTS_LIVING_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent
+from daycare.store.sqlite.agents import SUBAGENTS_DAY_S
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, bare, call, echo, say

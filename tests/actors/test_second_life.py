@@ -10,9 +10,10 @@ import trio
 
 from daycare.api.app import build
 from daycare.base.cron import CronSpec
-from daycare.base.limits import CHILD_IDLE_S, CHILD_LOOK_S
+from daycare.base.limits import CHILD_IDLE_S
 from daycare.base.messages import Origin, dismissal
 from daycare.base.path import Kind
+from daycare.features.upkeep.service import CHILD_LOOK_S
 from daycare.store.records import Agent
 from daycare.testing.daemon import TestDaemon, open_daemon
 

@@ -8,8 +8,9 @@ import pytest
 import trio
 from msgspec.structs import replace
 
+from daycare.agent.context import COMPACT_AGAIN_S
 from daycare.base.errors import ConflictError, InvalidError, UnavailableError
-from daycare.base.limits import COMPACT_AGAIN_S, COMPACTIONS_MAX
+from daycare.base.limits import COMPACTIONS_MAX
 from daycare.base.messages import Message, Text
 from daycare.config import ModelsSection
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig

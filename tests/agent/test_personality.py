@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare.agent.personality import DEFAULT, Personalities, Personality, check_file, read
+from daycare.agent.personality import DEFAULT, PERSONALITY_MAX_BYTES, Personalities, Personality, check_file, read
 from daycare.base.errors import InvalidError, NotFoundError
-from daycare.base.limits import PERSONALITY_MAX_BYTES
 
 PIRATE: dict[str, Any] = {
     "name": "pirate",

@@ -3,8 +3,8 @@
 import pytest
 
 from daycare.agent import tokens
-from daycare.agent.tokens import TokenRatios, budget_of
-from daycare.base.limits import CONTEXT_KNOWN_MAX, CONTEXT_MAX_TOKENS, CONTEXT_REFUSED_S
+from daycare.agent.tokens import CONTEXT_MAX_TOKENS, CONTEXT_REFUSED_S, TokenRatios, budget_of
+from daycare.base.limits import CONTEXT_KNOWN_MAX
 from daycare.base.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from daycare.inference.catalog import ModelFacts
 from daycare.plugin import ToolSpec

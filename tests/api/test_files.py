@@ -4,7 +4,8 @@ from typing import Any
 
 import trio
 
-from daycare.base.limits import API_BODY_MAX_BYTES, FILE_MAX_BYTES
+from daycare.api.app import API_BODY_MAX_BYTES
+from daycare.base.limits import FILE_MAX_BYTES
 from daycare.store.records import User
 from tests.api.conftest import ANN, Api
 

@@ -12,11 +12,11 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
+from daycare.api.app import API_BODY_MAX_BYTES, API_BODY_READ_MAX_BYTES
 from daycare.api.events import EventStream
-from daycare.api.server import serve
+from daycare.api.server import API_CONNECTIONS_MAX, serve
 from daycare.base.errors import ConflictError, UnavailableError
 from daycare.base.events import Notice
-from daycare.base.limits import API_BODY_MAX_BYTES, API_BODY_READ_MAX_BYTES, API_CONNECTIONS_MAX
 from daycare.observe.bus import Bus
 from tests.api.conftest import ANN, Api, open_api, watch
 

@@ -8,9 +8,10 @@ import pytest
 import trio
 
 from daycare.base.errors import BusyError, InvalidError
-from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, EXPIRE_EVERY_S
+from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX
 from daycare.base.messages import Origin
 from daycare.features.approvals.views import compact
+from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Inbound
 from daycare.store.records import User
 from daycare.store.records_approvals import ApprovalFinding, ApprovalState

@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare.base.limits import APPROVAL_SHOWN_MAX_CHARS
-from daycare.features.approvals.views import choices, compact, concluded, flags, line, name_of, outcome, phone, quoted
+from daycare.features.approvals.views import (
+    APPROVAL_SHOWN_MAX_CHARS,
+    choices,
+    compact,
+    concluded,
+    flags,
+    line,
+    name_of,
+    outcome,
+    phone,
+    quoted,
+)
 from daycare.rules.shown import shown
 from daycare.store.records_approvals import Approval, ApprovalFinding, ApprovalState, DocumentAction
 from daycare.store.records_documents import Layer, Place

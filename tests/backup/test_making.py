@@ -9,12 +9,11 @@ import apsw
 import pytest
 
 from daycare.base.errors import BrokenError, ConflictError, DaycareError, InvalidError, UnavailableError
-from daycare.base.limits import BACKUP_FOLDER_MAX_BYTES
 from daycare.features import open_store
 from daycare.features.backups import making, restoring
 from daycare.features.backups.archive import opened, write
 from daycare.features.backups.backup_store import publish
-from daycare.features.backups.making import Making
+from daycare.features.backups.making import BACKUP_FOLDER_MAX_BYTES, Making
 from daycare.features.exports import sealed
 from daycare.features.exports.sealed import is_sealed
 from daycare.store.home import Home

@@ -9,11 +9,10 @@ import pytest
 import trio
 
 from daycare.base.errors import BrokenError, NotFoundError, StoreAwayError
-from daycare.base.limits import BACKUP_RETRY_S
 from daycare.config import BackupSection, Config, load
 from daycare.features import open_store
 from daycare.features.backups.backup_store import rotate, scheduled_in
-from daycare.features.backups.engine import Backups
+from daycare.features.backups.engine import BACKUP_RETRY_S, Backups
 from daycare.features.backups.making import BackupProgress
 from daycare.features.backups.schedule import set_backup
 from daycare.settings import Live

@@ -10,10 +10,10 @@ import pytest
 import trio
 
 from daycare.base.errors import BrokenError, NotFoundError
-from daycare.base.limits import SNAPSHOTS_KEPT
 from daycare.features import open_store
 from daycare.features.backups.restoring import find_rollback, roll_back
 from daycare.store.sqlite import copies, database
+from daycare.store.sqlite.database import SNAPSHOTS_KEPT
 from tests.backup.homes import Death, dies, numbers, rows
 from tests.backup.samples import counts, everything, sample
 from tests.chance import sliced

@@ -7,7 +7,8 @@ import trio
 import trio.testing
 
 from daycare.base.clock import CLOCK_SETTLED_S
-from daycare.base.limits import EXPIRE_EVERY_S, HEALTH_BAD_S
+from daycare.base.limits import HEALTH_BAD_S
+from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, echo

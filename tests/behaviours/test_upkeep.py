@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from daycare.base.connector import Health
 from daycare.base.errors import DaycareError, ForbiddenError, UnavailableError
-from daycare.base.limits import EXPIRE_EVERY_S
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.base.permission import MESSAGE, Decision
 from daycare.features import open_store
+from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Inbound
 from daycare.store.records import User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place

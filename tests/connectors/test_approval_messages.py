@@ -7,8 +7,10 @@ import pytest
 import trio
 
 from daycare.base.errors import AwayError, BusyError, InvalidError, UnavailableError
-from daycare.base.limits import APPROVAL_S, EXPIRE_EVERY_S, OUTCOMES_LOOK_S, OUTCOMES_SOON_S
+from daycare.base.limits import APPROVAL_S
+from daycare.features.approvals.approval_messages import OUTCOMES_LOOK_S, OUTCOMES_SOON_S
 from daycare.features.approvals.service import Approver
+from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Capabilities
 from daycare.store.records_approvals import Approval
 from daycare.testing.clock import VirtualClock

@@ -4,9 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.limits import (
-    PREVIEW_MAX_CHARS,
-)
+from daycare.connectors.preview import PREVIEW_MAX_CHARS
 from tests.connectors.stage import on_stage
 
 

@@ -5,10 +5,8 @@ import trio
 import trio.testing
 
 from daycare.base.errors import AwayError, BusyError, DaycareError, ForbiddenError, UnavailableError
-from daycare.base.limits import (
-    PRESENCE_CALL_S,
-    WITHDRAW_TRIES_MAX,
-)
+from daycare.base.limits import PRESENCE_CALL_S
+from daycare.connectors.typing_status import WITHDRAW_TRIES_MAX
 from daycare.plugin import Capabilities
 from daycare.testing.fake_connector import FakeConnector
 from tests.connectors.stage import GROUP, PRIVATE, QUIET, on_stage

@@ -12,12 +12,9 @@ from daycare.base.errors import AwayError, BusyError
 from daycare.base.events import (
     Notice,
 )
-from daycare.base.limits import (
-    EVENTS_RING,
-    PRESENCE_CALL_S,
-    PRESENCE_TURNS_MAX,
-)
-from daycare.connectors.typing_status import TypingStatus
+from daycare.base.limits import PRESENCE_CALL_S
+from daycare.connectors.typing_status import PRESENCE_TURNS_MAX, TypingStatus
+from daycare.observe.bus import EVENTS_RING
 from daycare.plugin import Inbound, Plugin, StructTool, ToolContext
 from daycare.testing.daemon import open_daemon
 from daycare.testing.fake_connector import FakeConnector

@@ -4,9 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.limits import (
-    PRESENCE_REPLY_S,
-)
+from daycare.connectors.typing_status import PRESENCE_REPLY_S
 from daycare.plugin import Capabilities
 from tests.connectors.stage import GROUP, on_stage
 

@@ -15,8 +15,8 @@ import pytest
 import trio
 import trio.testing
 
+from daycare.actors.loop_guard import PAIR_PER_MINUTE
 from daycare.agent.provenance import Provenance
-from daycare.base.limits import PAIR_PER_MINUTE
 from daycare.plugin import InferRequest, StreamEvent
 from daycare.testing.clock import VirtualClock, patient_clock
 from daycare.testing.daemon import OWNER, open_daemon

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from daycare.base.cron import CronSection, CronSpec, is_silence
 from daycare.base.errors import ConflictError, DaycareError, ForbiddenError, InvalidError, NotFoundError
-from daycare.base.limits import CRON_FILES_LOOK_S
 from daycare.base.messages import ToolResult
 from daycare.base.permission import OwnRule, Permissions
 from daycare.config import Config, ModelsSection, ProviderSection, check
 from daycare.features.cron.rows import CronRows
+from daycare.features.cron.service import CRON_FILES_LOOK_S
 from daycare.plugin import InferRequest
 from daycare.store.records import AgentConfig
 from daycare.testing.daemon import TestDaemon, open_daemon

@@ -9,9 +9,11 @@ import pytest
 import trio
 from msgspec.structs import replace
 
+from daycare.agent.attachments import FILE_TEXT_MAX_BYTES
+from daycare.agent.sending import DELIVERY_DEADLINE_S
 from daycare.base.errors import InvalidError
 from daycare.base.fence import fence
-from daycare.base.limits import DELIVERY_DEADLINE_S, FILE_MAX_BYTES, FILE_TEXT_MAX_BYTES, FILES_MAX
+from daycare.base.limits import FILE_MAX_BYTES, FILES_MAX
 from daycare.base.messages import File, Image, Message, Text
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
 from daycare.plugin import Attachment, Inbound, Outgoing

@@ -17,21 +17,21 @@ from daycare.base.errors import AwayError, BusyError, ForbiddenError, Unavailabl
 from daycare.base.limits import (
     ASK_DEADLINE_S,
     CHILD_IDLE_S,
-    CHILD_LOOK_S,
     OUTAGE_MAX_S,
     PAIR_CODE_S,
     PAIR_NOTICE_S,
     RETRY_MAX_S,
     SENDER_BURST,
     SIGNAL_IDLE_S,
-    SIGNALS_LOOK_S,
 )
 from daycare.base.messages import Origin
 from daycare.base.pairing import is_out
 from daycare.base.path import Kind
 from daycare.features.signals.rows import SignalRows
+from daycare.features.signals.service import SIGNALS_LOOK_S
 from daycare.features.tasks.records import TaskSpec
 from daycare.features.tasks.rows import TaskRows
+from daycare.features.upkeep.service import CHILD_LOOK_S
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import PairingRequest, Receipt
 from daycare.testing.clock import VirtualClock

@@ -7,8 +7,10 @@ import pytest
 import trio
 import trio.testing
 
+from daycare.agent.sending import DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S
 from daycare.base.errors import ForbiddenError, InvalidError, StoreAwayError, UnavailableError
-from daycare.base.limits import COURIER_PAGE, DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S, OUTBOX_MAX_MESSAGES
+from daycare.base.limits import OUTBOX_MAX_MESSAGES
+from daycare.connectors.courier import COURIER_PAGE
 from daycare.plugin import Inbound
 from daycare.store.records import OutboxRow, Receipt, Reply, User
 from daycare.testing.clock import VirtualClock

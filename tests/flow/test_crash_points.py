@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daycare.base.limits import DELIVERY_DEADLINE_S
+from daycare.agent.sending import DELIVERY_DEADLINE_S
 from daycare.testing.crash import Doom
 from daycare.testing.fake_connector import FakeConnector, texts
 from tests.flow.errand import ANSWER, ASKED, Errand, begin

@@ -8,8 +8,9 @@ import pytest
 import trio
 from msgspec.structs import replace
 
+from daycare.agent.sending import DELIVERY_ATTEMPTS_MAX
 from daycare.base.errors import AwayError, BusyError, ForbiddenError, InvalidError, UnavailableError
-from daycare.base.limits import DELIVERY_ATTEMPTS_MAX, OUTAGE_MAX_S
+from daycare.base.limits import OUTAGE_MAX_S
 from daycare.base.messages import Choice
 from daycare.plugin import Outgoing
 from daycare.testing.clock import VirtualClock

@@ -5,16 +5,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.agent.rate_limit import SenderRateLimit
+from daycare.agent.rate_limit import CONNECTOR_BURST, SENDER_PER_MINUTE, SenderRateLimit
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.limits import (
     BATCH_MAX_ITEMS,
-    CONNECTOR_BURST,
     INBOX_MAX_MESSAGES,
     MESSAGE_MAX_BYTES,
     PAIR_NOTICE_S,
     SENDER_BURST,
-    SENDER_PER_MINUTE,
     TOPICS_MAX,
 )
 from daycare.base.pairing import code_hash

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.agent.attachments import FETCH_DEADLINE_S, FETCH_PAUSE_S
 from daycare.base.errors import NotFoundError, UnavailableError
 from daycare.base.fence import fence
-from daycare.base.limits import FETCH_DEADLINE_S, FETCH_PAUSE_S, FILE_MAX_BYTES
+from daycare.base.limits import FILE_MAX_BYTES
 from daycare.base.messages import Image
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
 from daycare.plugin import RemoteFile

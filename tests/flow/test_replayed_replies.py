@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.agent.sending import DELIVERY_ATTEMPTS_MAX
 from daycare.base.errors import AwayError, BusyError, ForbiddenError, InvalidError, UnavailableError
-from daycare.base.limits import DELIVERY_ATTEMPTS_MAX, OUTBOX_MAX_MESSAGES
+from daycare.base.limits import OUTBOX_MAX_MESSAGES
 from daycare.store.records import Reply
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon

@@ -6,15 +6,10 @@ import pytest
 import trio
 from msgspec.structs import replace
 
+from daycare.agent.steps import TOOL_CALLS_MAX
 from daycare.base.errors import BusyError, ConflictError
 from daycare.base.fence import fence
-from daycare.base.limits import (
-    READ_MAX_BYTES,
-    TIMERS_MAX_PER_AGENT,
-    TOOL_CALLS_MAX,
-    TOOL_DEADLINE_S,
-    TOOL_RESULT_MAX_CHARS,
-)
+from daycare.base.limits import TIMERS_MAX_PER_AGENT
 from daycare.base.messages import Envelope, Origin, ToolResult
 from daycare.config import ToolsSection
 from daycare.plugin import Plugin, StructTool, ToolContext
@@ -23,6 +18,8 @@ from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, echo, say
 from daycare.testing.tools import NoteWord
+from daycare.tools.builtin import READ_MAX_BYTES
+from daycare.tools.runner import TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
 from tests.actors.helpers import config, history, said_to, tools
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from daycare.base.limits import FILE_MAX_BYTES, FILE_TEXT_MAX_BYTES, FILES_MAX
+from daycare.agent.attachments import FILE_TEXT_MAX_BYTES
+from daycare.base.limits import FILE_MAX_BYTES, FILES_MAX
 from daycare.plugin import Attachment, Inbound
 from tests.hostile import texts
 from tests.hostile.messages import echo

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from daycare.agent.sending import DELIVERY_ATTEMPTS_MAX
 from daycare.base import errors
 from daycare.base.connector import BaseConnector, Capabilities, Health, Outgoing, RemoteFile, Unreadable
-from daycare.base.limits import DELIVERY_ATTEMPTS_MAX
 from daycare.base.messages import Choice, File, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from daycare.plugin import ChatCommand, Completion, HookSet, Inbound, InferRequest, Plugin, StructTool, Waiting
 from daycare.store.records import AgentConfig

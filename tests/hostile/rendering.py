@@ -6,9 +6,9 @@ from random import Random
 
 import trio
 
+from daycare.agent.sending import SPLIT_INLINE_MAX_CHARS
 from daycare.api.client import StreamEvent
 from daycare.base.errors import DaycareError
-from daycare.base.limits import SPLIT_INLINE_MAX_CHARS
 from daycare.cli.chat_screen import Screen
 from daycare.cli.render import one_line, plain, table, visible
 from daycare.messenger import markup

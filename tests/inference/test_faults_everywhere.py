@@ -13,7 +13,8 @@ import trio
 import trio.testing
 
 from daycare.base.errors import DaycareError, UnavailableError
-from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_LAST_FRAMES_S, MODEL_NEXT_TOKEN_S
+from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_NEXT_TOKEN_S
+from daycare.inference.http import MODEL_LAST_FRAMES_S
 from daycare.plugin import Completion
 from daycare.testing.model_server import ScriptedAnswer
 from tests.chance import SEED, WHOLE, sliced

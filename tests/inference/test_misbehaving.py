@@ -7,8 +7,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daycare.agent.steps import MODEL_STEPS_MAX
 from daycare.base.errors import UnavailableError
-from daycare.base.limits import MODEL_STEPS_MAX
 from daycare.base.secrecy import SECRET, hide
 from daycare.base.veil import Veil
 from daycare.config import Config, ModelsSection, ProviderSection

@@ -10,19 +10,17 @@ import trio.testing
 
 from daycare.base.errors import AwayError, BrokenError, DaycareError, ForbiddenError, InvalidError, UnavailableError
 from daycare.base.limits import (
-    BREAKER_FAILURES,
     CONTEXT_OUTPUT_TOKENS,
     MODEL_FIRST_TOKEN_S,
     MODEL_INFER_MAX_S,
     MODEL_NEXT_TOKEN_S,
-    MODEL_RETRY_AFTER_MAX_S,
-    MODEL_TRIES_MAX,
     REPLY_MAX_CHARS,
     TURN_DEADLINE_S,
 )
+from daycare.inference.breaker import BREAKER_FAILURES
 from daycare.inference.call import PIECES_AT_ONCE
 from daycare.inference.openai import OpenAIProvider
-from daycare.inference.pool import ModelChoice, Pool
+from daycare.inference.pool import MODEL_RETRY_AFTER_MAX_S, MODEL_TRIES_MAX, ModelChoice, Pool
 from daycare.inference.sources import ProviderSource
 from daycare.observe.redact import hide
 from daycare.plugin import ProviderConfig, StreamEvent, TextDelta

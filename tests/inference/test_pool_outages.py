@@ -8,13 +8,9 @@ import trio
 import trio.testing
 
 from daycare.base.errors import AwayError, DaycareError, InvalidError, UnavailableError
-from daycare.base.limits import (
-    BREAKER_PAUSE_MAX_S,
-    BREAKER_PAUSE_S,
-    MODEL_INFER_MAX_S,
-    MODEL_TRIES_MAX,
-)
-from daycare.inference.pool import Failure, ModelChoice, Pool
+from daycare.base.limits import BREAKER_PAUSE_S, MODEL_INFER_MAX_S
+from daycare.inference.breaker import BREAKER_PAUSE_MAX_S
+from daycare.inference.pool import MODEL_TRIES_MAX, Failure, ModelChoice, Pool
 from daycare.inference.sources import ProviderSource, vendor_at
 from daycare.plugin import InferRequest, StreamEvent, TextDelta
 from daycare_plugins.offline.plugin import OfflineProvider

@@ -7,13 +7,9 @@ import trio
 import trio.testing
 
 from daycare.base.errors import AwayError, InvalidError, SetupError
-from daycare.base.limits import (
-    MODEL_LIST_AGAIN_S,
-    MODEL_LIST_DEADLINE_S,
-    MODEL_LIST_KEEP_S,
-)
+from daycare.base.limits import MODEL_LIST_AGAIN_S
 from daycare.inference.pool import ModelChoice, Pool
-from daycare.inference.sources import ProviderSource
+from daycare.inference.sources import MODEL_LIST_DEADLINE_S, MODEL_LIST_KEEP_S, ProviderSource
 from tests.inference.pools import DONE, DOWN, Keys, Scripted, pool
 
 # -- plan --------------------------------------------------------------------------------------------------------------

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from daycare.base import foreign
 from daycare.base.errors import InvalidError
 from daycare.base.events import DeliveryFailed, Notice, ToolProgress, TurnFinished
-from daycare.base.limits import LOG_VALUE_MAX_CHARS
 from daycare.base.messages import Message, ToolCall, Usage
 from daycare.base.secrecy import SECRET, forget_hidden, hide, hide_key, without_known
 from daycare.base.veil import Veil
 from daycare.observe import log
 from daycare.observe.bus import Bus
+from daycare.observe.log import LOG_VALUE_MAX_CHARS
 from daycare.observe.streams import Redacted
 from daycare.plugin import Completion, Unreadable
 from daycare.tools import lengthy

@@ -9,8 +9,9 @@ import trio
 
 from daycare.agent.commands import BUILT_IN
 from daycare.base.errors import BrokenError, ConflictError, InvalidError
-from daycare.base.limits import COMMAND_DEADLINE_S, REPLY_MAX_CHARS
+from daycare.base.limits import REPLY_MAX_CHARS
 from daycare.plugin import ChatCommand, Plugin, PluginContext
+from daycare.plugins.chat_commands import COMMAND_DEADLINE_S
 from daycare.plugins.contract import flaws
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted

@@ -10,8 +10,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from daycare.agent.hooks import Hooked, Hooks
-from daycare.base.limits import HOOK_BEFORE_MAX_CHARS, HOOK_BEFORE_S, HOOK_PAUSE_S, HOOK_QUEUE_MAX
+from daycare.agent.hooks import HOOK_BEFORE_MAX_CHARS, HOOK_BEFORE_S, HOOK_PAUSE_S, HOOK_QUEUE_MAX, Hooked, Hooks
 from daycare.base.messages import Origin
 from daycare.observe.bus import Bus
 from daycare.plugin import BeforeTurn, HookSet, MessageSeen, PluginContext, SessionEnded, TurnEnded

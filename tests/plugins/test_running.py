@@ -9,11 +9,10 @@ import trio
 import trio.testing
 
 from daycare.base.errors import BusyError, ConflictError, ForbiddenError
-from daycare.base.limits import PLUGIN_STOP_S, PLUGIN_TASKS_MAX
 from daycare.observe.bus import Bus
 from daycare.plugin import Inbound, Plugin, PluginContext
-from daycare.plugins.context import HostContext
-from daycare.plugins.running import Running
+from daycare.plugins.context import PLUGIN_TASKS_MAX, HostContext
+from daycare.plugins.running import PLUGIN_STOP_S, Running
 from daycare.testing.clock import VirtualClock
 from tests.plugins.helpers import admitted, events, stubborn, surroundings
 

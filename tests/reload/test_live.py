@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.agent.notify import NOTIFY_LOOK_S
 from daycare.base.errors import AwayError, ConflictError
-from daycare.base.limits import NOTIFY_LOOK_S, SWEEP_S, TURN_DEADLINE_S
+from daycare.base.limits import SWEEP_S, TURN_DEADLINE_S
 from daycare.base.messages import Origin
 from daycare.features.memory.search.queries import MemoryQuery
 from daycare.observe import log

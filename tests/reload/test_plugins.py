@@ -9,7 +9,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
-from daycare.base.limits import COURIER_QUIET_S
+from daycare.connectors.courier import COURIER_QUIET_S
 from daycare.ops.replugging import Replugging
 from daycare.plugin import (
     BeforeTurn,

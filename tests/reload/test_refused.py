@@ -9,9 +9,8 @@ import pytest
 import trio
 
 from daycare.base.errors import ConflictError, DaycareError
-from daycare.base.limits import CONFIG_BUSY_S, CONFIG_GONE_S, CONFIG_LOOK_S, CONFIG_REST_S, CONFIG_STILL_S
 from daycare.ops.applying import Reloaded
-from daycare.ops.watching import Watched
+from daycare.ops.watching import CONFIG_BUSY_S, CONFIG_GONE_S, CONFIG_LOOK_S, CONFIG_REST_S, CONFIG_STILL_S, Watched
 from daycare.settings import Config
 from daycare.testing.daemon import TestDaemon
 from tests.reload.homes import BASE, open_home, refused, write

@@ -12,10 +12,10 @@ import trio
 from rich.console import Console
 
 from daycare.base.errors import NotFoundError
-from daycare.base.limits import EMBED_BATCH
 from daycare.base.memory_settings import MemorySection
 from daycare.cli.memories import _stats, memories_table
 from daycare.config import Config, ProviderSection
+from daycare.features.memory.embed.service import EMBED_BATCH
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
 from daycare.testing.daemon import TestDaemon, open_daemon

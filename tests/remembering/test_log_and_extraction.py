@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.base.limits import EXTRACTION_PAGE, HANDOFF_LOOK_S
 from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.path import Kind
 from daycare.config import Config
+from daycare.features.memory.facts.extraction_schedule import EXTRACTION_PAGE, HANDOFF_LOOK_S
 from daycare.store.records_memories import StoredMemory, Tier
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live

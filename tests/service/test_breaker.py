@@ -12,10 +12,10 @@ import pytest
 import trio
 
 from daycare.base.clock import SystemClock
-from daycare.base.limits import CLOSE_MAX_S, HOLD_S, HOLD_TRY_S, UNCLEAN_STARTS_MAX, UNCLEAN_WITHIN_S
-from daycare.ops.crash_breaker import CrashBreaker
-from daycare.ops.crash_log import CrashLog, CrashRecord, CrashVerdict
-from daycare.ops.daemon_lifecycle import DaemonLifecycle
+from daycare.base.limits import HOLD_S, UNCLEAN_STARTS_MAX
+from daycare.ops.crash_breaker import HOLD_TRY_S, CrashBreaker
+from daycare.ops.crash_log import UNCLEAN_WITHIN_S, CrashLog, CrashRecord, CrashVerdict
+from daycare.ops.daemon_lifecycle import CLOSE_MAX_S, DaemonLifecycle
 from daycare.ops.shutdown import ShutdownGuard
 from daycare.ops.stop import ending
 from daycare.store.home import Home as StoredHome

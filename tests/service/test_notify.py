@@ -10,10 +10,9 @@ import trio
 
 from daycare.actors.supervisor import Supervisor
 from daycare.base.connector import Health
-from daycare.base.limits import WATCHDOG_STALLED_S
 from daycare.features import open_store
 from daycare.ops.notify import ServiceNotify
-from daycare.ops.watchdog import Starting, Watchdog
+from daycare.ops.watchdog import WATCHDOG_STALLED_S, Starting, Watchdog
 from daycare.store.sqlite import watch
 from daycare.testing.daemon import open_daemon
 from daycare.testing.daemon_process import client_of, status

@@ -8,10 +8,10 @@ import trio
 
 from daycare.base.errors import BusyError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.fence import fence
-from daycare.base.limits import INBOX_MAX_MESSAGES, SIGNALS_PER_MINUTE, SUBSCRIPTIONS_MAX_PER_AGENT
+from daycare.base.limits import INBOX_MAX_MESSAGES, SIGNALS_PER_MINUTE
 from daycare.base.messages import ToolResult
 from daycare.features.signals.lives import Listeners
-from daycare.features.signals.rows import SignalRows
+from daycare.features.signals.rows import SUBSCRIPTIONS_MAX_PER_AGENT, SignalRows
 from daycare.store.records import AgentConfig
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import open_daemon

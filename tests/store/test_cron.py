@@ -4,10 +4,11 @@ import pytest
 
 from daycare.base.cron import CronSpec
 from daycare.base.errors import BusyError, ConflictError, NotFoundError
-from daycare.base.limits import CRON_JOBS_MAX, CRON_MISSED_ROWS, CRON_RUNS_KEPT
+from daycare.base.limits import CRON_JOBS_MAX
 from daycare.base.messages import Envelope, Message, Origin, Text, Usage
+from daycare.features.cron.ledger import CRON_MISSED_ROWS
 from daycare.features.cron.records import CronFiring, CronJob, CronPost, CronRun, NewCronJob, NewCronRun
-from daycare.features.cron.rows import CronRows
+from daycare.features.cron.rows import CRON_RUNS_KEPT, CronRows
 from daycare.store.records import ForwardedReply, NewAgent, Reply, Spend, TurnEnd
 from daycare.store.sqlite.store import Store
 from tests.store.samples import EPOCH_MS, HandClock, new_agent

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from daycare.base.causes import Person
 from daycare.base.errors import BusyError, DaycareError, NotFoundError
-from daycare.base.limits import CONTROL_MAX_MESSAGES, INBOX_MAX_MESSAGES
+from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin, Told, ToldDocument
 from daycare.store.records import Receipt, Reply
+from daycare.store.sqlite.inbox import CONTROL_MAX_MESSAGES
 from daycare.store.sqlite.store import Store
 from tests.store.samples import PATH, answer, commits, conclude, letter, new_agent, post
 

@@ -7,10 +7,11 @@ import pytest
 import trio
 
 from daycare.base.errors import ConflictError, InvalidError
-from daycare.base.limits import CONNECTOR_NAMES_MAX, CONNECTOR_VALUE_MAX_CHARS, FRAGMENT_MAX_CHARS, INBOX_MAX_MESSAGES
+from daycare.base.limits import FRAGMENT_MAX_CHARS, INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, Lane
 from daycare.features import open_store
 from daycare.store.records import Arrival, Fragment, InboxRow, PairingRequest, Taken, User
+from daycare.store.sqlite.intake import CONNECTOR_NAMES_MAX, CONNECTOR_VALUE_MAX_CHARS
 from daycare.store.sqlite.store import Store
 from daycare.testing.faults import Killed, Switch
 from tests.store.samples import PATH, HandClock, answer, begin, commits, conclude, letter, new_agent, post

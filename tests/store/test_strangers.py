@@ -7,17 +7,13 @@ from typing import Literal
 import pytest
 
 from daycare.base.errors import ConflictError, ForbiddenError, NotFoundError
-from daycare.base.limits import (
-    PAIR_CODE_S,
-    PAIR_NOTICE_S,
-    PAIR_NOTICES_MAX,
-    PAIR_TRIES_MAX,
-)
+from daycare.base.limits import PAIR_CODE_S, PAIR_NOTICE_S, PAIR_TRIES_MAX
 from daycare.base.messages import Origin
 from daycare.base.pairing import code_hash, new_code
 from daycare.features import open_store
 from daycare.store.records import PairingRequest, Stranger, User
 from daycare.store.sqlite.store import Store
+from daycare.store.sqlite.strangers import PAIR_NOTICES_MAX
 from tests.chance import WHOLE
 from tests.store.samples import HandClock
 

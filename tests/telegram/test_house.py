@@ -10,8 +10,8 @@ import pytest
 import trio
 from msgspec.structs import replace
 
+from daycare.agent.attachments import FILE_TEXT_MAX_BYTES
 from daycare.base.fence import fence
-from daycare.base.limits import FILE_TEXT_MAX_BYTES
 from daycare.base.messages import Image, Message, Part, Text, ToolCall
 from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
 from daycare.plugin import Completion, InferRequest

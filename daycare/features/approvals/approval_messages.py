@@ -12,7 +12,7 @@ from daycare.base.clock import Clock
 from daycare.base.connector import Connector
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
-from daycare.base.limits import APPROVAL_S, OUTAGE_MAX_S, OUTCOMES_LOOK_S, OUTCOMES_SOON_S, PRESENCE_CALL_S
+from daycare.base.limits import APPROVAL_S, OUTAGE_MAX_S, PRESENCE_CALL_S
 from daycare.features.approvals.service import ApprovalsService
 from daycare.features.approvals.views import concluded
 from daycare.observe import log
@@ -21,6 +21,9 @@ from daycare.store.records import OutboxRow
 from daycare.store.records_approvals import Approval
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
+
+OUTCOMES_LOOK_S: Final = 60.0  # for messages of requests that are decided; a new decision is seen at once
+OUTCOMES_SOON_S: Final = 5.0  # where one could not be edited yet, and twice as long each time
 
 _CRASHED: Final = "CONNECTOR_CRASHED"
 

@@ -8,7 +8,7 @@ nothing: a decision needs a `Approver`, which only the place that authenticated 
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -16,13 +16,7 @@ from msgspec.structs import replace
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.events import ApprovalDecided, ApprovalRequested
-from daycare.base.limits import (
-    APPROVAL_FINDINGS_MAX,
-    APPROVAL_TRIES_MAX,
-    APPROVALS_PAGE,
-    DOCUMENT_REASON_MAX_CHARS,
-    GRANT_MAX_S,
-)
+from daycare.base.limits import APPROVALS_PAGE, DOCUMENT_REASON_MAX_CHARS, GRANT_MAX_S
 from daycare.base.messages import Origin
 from daycare.features.approvals.approvers import Approvers
 from daycare.features.approvals.display import Display, Reach
@@ -44,6 +38,9 @@ from daycare.store.records_approvals import (
 )
 from daycare.store.records_documents import Attribution, Place, check_attribution, digest
 from daycare.store.sqlite.store import Store
+
+APPROVAL_FINDINGS_MAX: Final = 32  # kept of one request
+APPROVAL_TRIES_MAX: Final = 3  # to make a request of a document that others change meanwhile
 
 Scan = Callable[[str], Awaitable[Sequence[ApprovalFinding]]]
 Notify = Callable[..., Awaitable[None]]

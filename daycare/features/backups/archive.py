@@ -19,9 +19,11 @@ import msgspec
 from msgspec import Meta
 
 from daycare.base.errors import InvalidError
-from daycare.base.limits import BACKUP_FILES_MAX, BACKUP_MANIFEST_MAX_BYTES, EXPORT_CHUNK_BYTES
+from daycare.base.limits import BACKUP_FILES_MAX, EXPORT_CHUNK_BYTES
 from daycare.features.exports import tar
 from daycare.features.exports.sealed import is_sealed, unseal
+
+BACKUP_MANIFEST_MAX_BYTES: Final = 32 * 1024 * 1024  # 600 bytes for each of these
 
 FORMAT: Final = "daycare-backup"
 VERSION: Final = 1

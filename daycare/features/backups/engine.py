@@ -16,7 +16,7 @@ from daycare.base.clock import Clock
 from daycare.base.durations import about
 from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoundError
 from daycare.base.health import Finding
-from daycare.base.limits import BACKUP_LATE, BACKUP_LOOK_S, BACKUP_RETRY_S, EXPORT_CHUNK_BYTES
+from daycare.base.limits import BACKUP_LATE, EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import hide
 from daycare.features.backups.archive import BackupManifest
 from daycare.features.backups.backup_store import name_of, publish, rotate, scheduled_in, writing
@@ -29,6 +29,9 @@ from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite.copies import RESTORED, decode_restored
 from daycare.store.sqlite.database import check
 from daycare.store.sqlite.store import Store
+
+BACKUP_LOOK_S: Final = 60.0  # whether a scheduled backup is due
+BACKUP_RETRY_S: Final = 900.0  # after one that failed: a disk that is full or away comes back within that, or not soon
 
 T = TypeVar("T")
 

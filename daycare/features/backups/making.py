@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 
 from daycare import __version__
 from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoundError
-from daycare.base.limits import BACKUP_FILES_MAX, BACKUP_FOLDER_MAX_BYTES, EXPORT_CHUNK_BYTES
+from daycare.base.limits import BACKUP_FILES_MAX, EXPORT_CHUNK_BYTES
 from daycare.features.backups.archive import (
     CONFIG,
     DATABASE,
@@ -32,6 +32,8 @@ from daycare.features.backups.archive import (
 from daycare.features.backups.backup_store import writing
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite import copies
+
+BACKUP_FOLDER_MAX_BYTES: Final = 64 * 1024 * 1024  # of a plugin's folder: sessions and indexes, no collections of media
 
 WORK: Final = ".backup-"  # what folders of the home begin with that a backup is made in
 _NEVER: Final = (

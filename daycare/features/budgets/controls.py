@@ -25,7 +25,7 @@ from daycare.base.budget import (
 )
 from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
-from daycare.base.limits import BUDGET_RAISE_REPLAYS_MAX, SPEND_DAYS_MAX, SPEND_ROWS_MAX
+from daycare.base.limits import SPEND_DAYS_MAX
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.rules import budgets as rules
@@ -33,6 +33,9 @@ from daycare.rules.budgets import Scope
 from daycare.store.records import DeadLetter, User
 from daycare.store.records_budgets import BudgetRow, Spent
 from daycare.store.sqlite.store import Store
+
+BUDGET_RAISE_REPLAYS_MAX: Final = 50  # messages answered after all when a budget is raised
+SPEND_ROWS_MAX: Final = 50_000  # sums in one answer, some 15 MB: a hundred agents for a year
 
 _ALL: Final = Use(1, 1, 1, 1)  # takes some of everything, so that every limit is looked at
 _PEOPLE: Final = (Origin.PERSON, Origin.GROUP, Origin.FORWARD, Origin.FILE)

@@ -22,7 +22,6 @@ from daycare.base.clock import Clock
 from daycare.base.cron import NOBODY, CronSpec
 from daycare.base.errors import ConflictError, DaycareError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.events import CronBroken
-from daycare.base.limits import CRON_AGENT_EVERY_S, CRON_FILE_MAX_BYTES, CRON_FILES_MAX
 from daycare.base.path import Kind, Path, owner_of
 from daycare.base.permission import SCHEDULE, SPAWN
 from daycare.base.zones import zone_of
@@ -33,6 +32,10 @@ from daycare.settings import CronSection, Live
 from daycare.store.records import AgentConfig
 from daycare.store.sqlite.store import Store
 from daycare.tools.catalogue import TASKS_ONLY
+
+CRON_AGENT_EVERY_S: Final = 600.0  # the least time between two runs of a job that an agent made: each costs money
+CRON_FILES_MAX: Final = 200  # in the folder cron/
+CRON_FILE_MAX_BYTES: Final = 64 * 1024
 
 May = Callable[[str, str, str], Awaitable[object]]
 

@@ -9,13 +9,7 @@ from msgspec.structs import replace
 
 from daycare.base.cron import CronSpec, is_silence
 from daycare.base.errors import ConflictError, DaycareError, NotFoundError
-from daycare.base.limits import (
-    CRON_MISSED_ROWS,
-    CRON_ON_TIME_S,
-    CRON_QUEUE_MAX,
-    CRON_RETRY_BASE_S,
-    CRON_RETRY_MAX_S,
-)
+from daycare.base.limits import CRON_ON_TIME_S, CRON_RETRY_MAX_S
 from daycare.features.cron.records import CronFiring, CronJob, CronNews, CronPost, CronRun, NewCronRun
 from daycare.features.tasks import rows as tasks
 from daycare.features.tasks.records import TaskTold
@@ -24,6 +18,10 @@ from daycare.store.sqlite import agents, inbox, outbox
 from daycare.store.sqlite.facts import Follower, Heed, MessageEnded, ReplyMoved, TurnAnswered
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx
+
+CRON_MISSED_ROWS: Final = 100  # of a long absence with a row of their own; the others share one
+CRON_QUEUE_MAX: Final = 10  # unfinished runs of one job that queues them
+CRON_RETRY_BASE_S: Final = 300.0  # before a failed run's next attempt: it was tried for minutes; doubles each time
 
 _JOB = "no, path, user, source, source_ref, spec, paused, next_at, revision, created_at, updated_at, removed_at, bounds"
 _RUN = (

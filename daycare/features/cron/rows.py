@@ -14,7 +14,7 @@ import msgspec
 
 from daycare.base.cron import CronSpec
 from daycare.base.errors import BusyError, ConflictError, NotFoundError
-from daycare.base.limits import CRON_JOBS_MAX, CRON_RETRY_MAX_S, CRON_RUNS_KEPT
+from daycare.base.limits import CRON_JOBS_MAX, CRON_RETRY_MAX_S
 from daycare.base.messages import Message, Origin
 from daycare.features.cron import ledger
 from daycare.features.cron.ledger import DELIVERED, JOBS, RUNS, must_get_job
@@ -34,6 +34,8 @@ from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.facts import Follower, Heed, UserLeaving
 from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.writer import Tx
+
+CRON_RUNS_KEPT: Final = 2_000  # of one job's ledger: three weeks of one that runs each quarter of an hour
 
 _NEWEST: Final = 1_000  # entries of the ledger, among which one of a time that is still to come is looked for
 _AT: Final = "path = ? AND removed_at IS NULL"

@@ -26,15 +26,7 @@ from daycare.base.errors import BusyError, DaycareError, InvalidError, Unavailab
 from daycare.base.events import CronBroken, CronDue, CronFailed, CronMissed, CronRan
 from daycare.base.fence import fence
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import (
-    CRON_ANSWER_SHOWN_CHARS,
-    CRON_CATCH_UP_S,
-    CRON_DUE_MAX,
-    CRON_FILES_LOOK_S,
-    CRON_LOOK_S,
-    CRON_ON_TIME_S,
-    CRON_PAGE,
-)
+from daycare.base.limits import CRON_LOOK_S, CRON_ON_TIME_S
 from daycare.base.messages import Envelope, Origin, dismissal
 from daycare.base.path import Kind, Path
 from daycare.base.times import local_time
@@ -49,6 +41,12 @@ from daycare.store.records import Commit, Policy
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import Worker
 from daycare.tools.context import shortened
+
+CRON_PAGE: Final = 64  # jobs fired in one transaction
+CRON_DUE_MAX: Final = 500  # missed times of one job recorded in one transaction: 5 ms to find them
+CRON_CATCH_UP_S: Final = 5.0  # between two late runs of whatever jobs: 12 a minute
+CRON_FILES_LOOK_S: Final = 10.0  # between two looks at the folder
+CRON_ANSWER_SHOWN_CHARS: Final = 2_000  # of the last answer, in a fresh session's prompt
 
 _EXPIRE_ROWS: Final = 1_000
 _PAGE: Final = 16  # jobs read at a time when the clock was set back: some 2 ms

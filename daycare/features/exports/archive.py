@@ -15,13 +15,7 @@ from msgspec import Meta
 
 from daycare import __version__
 from daycare.base.errors import InvalidError
-from daycare.base.limits import (
-    EXPORT_CHUNK_BYTES,
-    EXPORT_FILES_MAX,
-    EXPORT_LINE_MAX_BYTES,
-    EXPORT_MAX_BYTES,
-    EXPORT_RECORDS_MAX_BYTES,
-)
+from daycare.base.limits import EXPORT_CHUNK_BYTES, EXPORT_FILES_MAX, EXPORT_LINE_MAX_BYTES, EXPORT_MAX_BYTES
 from daycare.features.exports import tar
 from daycare.store.records_exports import (
     ORDER,
@@ -40,6 +34,8 @@ from daycare.store.records_exports import (
     SummaryRecord,
     TurnRecord,
 )
+
+EXPORT_RECORDS_MAX_BYTES: Final = 1024 * 1024 * 1024  # of all records, unpacked
 
 FORMAT: Final = "daycare-export"
 VERSION: Final = 3  # since 2 what narrows a job or stands in config.toml comes along, since 3 answered messages

@@ -17,10 +17,7 @@ from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import (
     AGENT_CONFIG_MAX_BYTES,
     BEHAVIOUR_STATE_MAX_BYTES,
-    EXPORT_AGENTS_MAX,
     EXPORT_FILES_MAX,
-    EXPORT_MEMORIES_MAX,
-    EXPORT_OTHERS_MAX,
     EXPORT_TURNS_MAX,
     RULES_MAX,
     TIMERS_MAX_PER_AGENT,
@@ -47,6 +44,10 @@ from daycare.store.records_exports import (
     SummaryRecord,
     TurnRecord,
 )
+
+EXPORT_AGENTS_MAX: Final = 10_000  # of one subtree: their ids are in memory while they come in
+EXPORT_MEMORIES_MAX: Final = 100_000  # other writes wait while they get into the index, 0.1 ms for each
+EXPORT_OTHERS_MAX: Final = 100_000  # records of any other kind
 
 _MOST: Final[dict[type, int]] = {
     AgentRecord: EXPORT_AGENTS_MAX,

@@ -1,6 +1,7 @@
 """Exports and imports of agents: made, fetched, uploaded, taken in, and cloned, with a line now and then of how far."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
 
 import trio
 from starlette.requests import Request
@@ -10,8 +11,10 @@ from starlette.routing import Route
 from daycare.api.documents import RequestDocument, answer, body, segment
 from daycare.api.working import Working
 from daycare.base.errors import DaycareError, UnavailableError
-from daycare.base.limits import EXPORT_MAX_BYTES, EXPORT_SILENCE_S
+from daycare.base.limits import EXPORT_MAX_BYTES
 from daycare.features.exports.engine import ExportEngine, ExportProgress, ExportReport
+
+EXPORT_SILENCE_S: Final = 60.0  # of a client that sends or fetches one
 
 _Work = Callable[[ExportProgress], Awaitable[ExportReport]]
 

@@ -9,7 +9,9 @@ import trio
 
 from daycare.base.errors import BusyError, NotFoundError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import EXPORT_KEPT_S, EXPORTS_KEPT_MAX
+
+EXPORT_KEPT_S: Final = 3_600.0  # an export that nobody fetches, an upload that nobody imports
+EXPORTS_KEPT_MAX: Final = 8  # of both
 
 What = Literal["export", "upload", "backup"]
 _FROM: Final = {"export": "daycare export", "upload": "daycare import", "backup": "daycare backup"}

@@ -13,11 +13,15 @@ from daycare.base.behaviour import BehaviourContext, BehaviourMessage
 from daycare.base.errors import DaycareError
 from daycare.base.health import Finding
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import HEALTH_BAD_S, HEALTH_GOOD_S, HEALTH_LAG_S, HEALTH_LOOK_S
+from daycare.base.limits import HEALTH_BAD_S
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Path
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
+
+HEALTH_LOOK_S: Final = 60.0
+HEALTH_GOOD_S: Final = 120.0  # that it is good again before that is told, so that what comes and goes is told once
+HEALTH_LAG_S: Final = 2.0  # that the loop is late: a person notices that
 
 HEALTH: Final = "/system/health"
 _LAGS: Final = round(HEALTH_BAD_S / HEALTH_LOOK_S)  # looks whose lag is remembered

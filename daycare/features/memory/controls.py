@@ -4,7 +4,7 @@ People name a memory by its label, a number that counts within their own scope; 
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.events import MemoryForgotten
-from daycare.base.limits import API_PAGE_MAX_ROWS, QUESTION_MAX_CHARS, WHY_EVENTS_MAX
+from daycare.base.limits import API_PAGE_MAX_ROWS, QUESTION_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import PEOPLES
 from daycare.base.scope import scope_of
@@ -24,6 +24,8 @@ from daycare.observe.bus import Bus
 from daycare.store.records import Agent, InboxRow, Receipt
 from daycare.store.records_memories import OWN_BITS, Forgotten, MemoryCounts, StoredMemory, Tier, Unextracted
 from daycare.store.sqlite.store import Store
+
+WHY_EVENTS_MAX: Final = 1_000  # of an agent, looked through for what was recalled
 
 Look = Callable[[Callable[[Unextracted], bool]], Awaitable[int]]
 

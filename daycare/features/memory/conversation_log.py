@@ -16,13 +16,6 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.agent.behaviours import has_behaviour
 from daycare.agent.kinds import is_persons, said
-from daycare.base.limits import (
-    ECHO_ORIGINALS_MAX,
-    ECHO_POSTINGS_MAX,
-    SCRIBE_PAUSE_S,
-    SCRIBE_SHARE,
-    SCRIBE_TURNS,
-)
 from daycare.base.messages import File, Message
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
@@ -35,6 +28,12 @@ from daycare.store.records import Agent, User
 from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewMemory, NewVectors, Tier
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
+
+ECHO_ORIGINALS_MAX: Final = 20  # memories that an agent's answer is compared with, those most like it
+ECHO_POSTINGS_MAX: Final = 1_000  # entries of the index of words read to find them, under 1 ms
+SCRIBE_TURNS: Final = 64  # logged with one commit
+SCRIBE_PAUSE_S: Final = 0.5  # before ended turns are logged: several go together, and the answer goes first
+SCRIBE_SHARE: Final = 0.25  # of the time at most, when many turns wait to be logged
 
 LOGGED: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP, Kind.CRON, Kind.TASK)
 EmbedAtOnce = Callable[[Sequence[str]], Awaitable[NewVectors | None]]

@@ -3,10 +3,12 @@
 A search agent reads what the agent may that asked it, and only so often.
 """
 
+from typing import Final
+
 from daycare.actors.permission_checks import PermissionChecks
 from daycare.agent.blocks import block
 from daycare.base.errors import BusyError, InvalidError
-from daycare.base.limits import LOOKUP_DOCUMENTS_MAX, LOOKUP_MAX, SEARCH_CALLS_MAX
+from daycare.base.limits import LOOKUP_MAX, SEARCH_CALLS_MAX
 from daycare.base.messages import Told, ToldDocument
 from daycare.base.path import Kind
 from daycare.base.permission import READ_MEMORY
@@ -28,6 +30,8 @@ from daycare.store.records_documents import Layer
 from daycare.store.records_memories import Tier
 from daycare.store.sqlite.store import Store
 from daycare.tools.context import SEARCHES_WITH
+
+LOOKUP_DOCUMENTS_MAX: Final = 5  # found by their words beside memories: daily logs, and what was written just now
 
 
 class TurnReading:

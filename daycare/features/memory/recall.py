@@ -21,13 +21,7 @@ from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.events import MemoryRecalled
-from daycare.base.limits import (
-    RECALL_AGENTS_MAX,
-    RECALL_LINE_MAX_CHARS,
-    RECALL_QUESTIONS_MAX,
-    RECALL_RECENT,
-    RECALL_STICKY_FOLD,
-)
+from daycare.base.limits import RECALL_LINE_MAX_CHARS
 from daycare.base.memory_settings import RetrievalSection
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import PEOPLES, Kind
@@ -48,6 +42,11 @@ if TYPE_CHECKING:
     from daycare.features.memory.embed.arrays import Floats
 
 import re
+
+RECALL_QUESTIONS_MAX: Final = 256  # questions whose vectors are on their way or not fetched yet
+RECALL_AGENTS_MAX: Final = 4_096  # agents whose last recalled memories are remembered, some 2 KB each
+RECALL_RECENT: Final = 4  # messages before a question that say what it is about
+RECALL_STICKY_FOLD: Final = 2  # of what a prompt has room for: what was shown stays as long as it is among so many
 
 Search = Callable[[MemoryQuery], Awaitable[Sequence[MemoryHit]]]
 Ask = Callable[[str], Awaitable["Floats"]]

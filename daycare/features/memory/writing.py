@@ -18,13 +18,7 @@ from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, REQUEST, Consent, chosen
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
-from daycare.base.limits import (
-    APPROVALS_PAGE,
-    DAILY_LINE_MAX_CHARS,
-    DOCUMENT_PROVENANCE_MAX,
-    DOCUMENT_REASON_MAX_CHARS,
-    ECHO_INLINE_MAX_CHARS,
-)
+from daycare.base.limits import APPROVALS_PAGE, DAILY_LINE_MAX_CHARS, DOCUMENT_PROVENANCE_MAX, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.path import Kind
 from daycare.base.permission import WRITE_MEMORY, Decision
 from daycare.base.sections import added
@@ -43,6 +37,8 @@ from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_approvals import Approval, ApprovalState, DocumentAction
 from daycare.store.records_documents import Attribution, Layer, Place
 from daycare.store.sqlite.store import Store
+
+ECHO_INLINE_MAX_CHARS: Final = 10_000  # compared with what was recalled at once, some 5 ms; more in a thread
 
 Verb = Literal["write", "append", "delete"]
 

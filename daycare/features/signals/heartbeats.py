@@ -14,7 +14,7 @@ from daycare.base.causes import Beat
 from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import HEARTBEAT_LOOK_S, HEARTBEAT_MAX_S, HEARTBEAT_MIN_S, HEARTBEATS_MAX, MESSAGE_MAX_BYTES
+from daycare.base.limits import MESSAGE_MAX_BYTES
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind
 from daycare.base.signal import HEART
@@ -27,6 +27,11 @@ from daycare.store.worker import Worker
 
 if TYPE_CHECKING:
     from daycare.features.memory.documents.service import Documents
+
+HEARTBEAT_MIN_S: Final = 300.0  # between two beats: each costs at least one call of a model
+HEARTBEAT_MAX_S: Final = 7 * 86_400.0
+HEARTBEAT_LOOK_S: Final = 30.0  # between two looks at whose heart is to beat
+HEARTBEATS_MAX: Final = 1_000  # agents looked at
 
 BEATING: Final = (Kind.CONNECTOR, Kind.SUBUSER, Kind.AGENT)  # kinds that last and that a person hears
 _UNBOUND: Final = "a heartbeat spends by itself, and nobody has set a budget for this agent"

@@ -13,7 +13,7 @@ import apsw
 
 from daycare.base import signal
 from daycare.base.errors import BusyError, DaycareError
-from daycare.base.limits import SIGNAL_IDLE_S, SUBSCRIPTIONS_MAX_PER_AGENT, SUBSCRIPTIONS_MAX_PER_USER
+from daycare.base.limits import SIGNAL_IDLE_S
 from daycare.base.messages import Envelope, Origin
 from daycare.features.signals import lives
 from daycare.features.signals.lives import SIGNALS, must_get
@@ -30,6 +30,9 @@ from daycare.store.sqlite import agents, inbox
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.writer import Tx
+
+SUBSCRIPTIONS_MAX_PER_AGENT: Final = 50
+SUBSCRIPTIONS_MAX_PER_USER: Final = 500  # one signal may reach as many agents, with one commit
 
 Fired = tuple[Signal, list[tuple[Envelope, Receipt]]]
 

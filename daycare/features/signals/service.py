@@ -12,7 +12,7 @@ from daycare.base.clock import Clock, wait_s
 from daycare.base.errors import ForbiddenError, InvalidError, NotFoundError
 from daycare.base.events import SignalFired
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import KEY_MAX_CHARS, SIGNAL_AFTER_MAX_S, SIGNAL_DATA_MAX_BYTES, SIGNALS_LOOK_S, SIGNALS_PAGE
+from daycare.base.limits import KEY_MAX_CHARS, SIGNAL_AFTER_MAX_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import FOREGROUND, Kind
 from daycare.base.permission import MESSAGE
@@ -26,6 +26,10 @@ from daycare.settings import Live
 from daycare.store.records import Agent, Commit
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import Worker
+
+SIGNAL_DATA_MAX_BYTES: Final = 16 * 1024  # of UTF-8: an event's details; what is longer is a document's or a file's
+SIGNALS_PAGE: Final = 64  # due ones looked at in one go
+SIGNALS_LOOK_S: Final = 60.0  # between two looks at the wall clock, which may be set meanwhile
 
 May = Callable[[str, str, str], Awaitable[object]]
 SUBSCRIBERS: Final = (Kind.CONNECTOR, Kind.SUBUSER, Kind.AGENT, Kind.APP, Kind.CRON)  # those that last

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from daycare.base.causes import JobRun, TaskWork
 from daycare.base.cron import is_silence
 from daycare.base.errors import BusyError, ConflictError, DaycareError
-from daycare.base.limits import TASK_PROGRESS_KEPT, TASKS_MAX
 from daycare.base.messages import Envelope, Origin, Origins, dismissal
 from daycare.base.path import Path
 from daycare.features.tasks.records import NewTask, Task, TaskNews, TaskProgress, TaskTold
@@ -36,6 +35,9 @@ from daycare.store.sqlite.facts import (
 from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.sql import Select, marks
 from daycare.store.sqlite.writer import Tx
+
+TASKS_MAX: Final = 50  # of one user that have not ended; more is a program's work
+TASK_PROGRESS_KEPT: Final = 20  # lines of one task, the newest: a screen
 
 DEADLINE_KEY = "task:deadline"  # of the message that a task's deadline posts
 _COLUMNS = (

@@ -18,7 +18,7 @@ from daycare.base.cron import NOBODY
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.events import TaskEnded, TaskProgressed, TaskStarted
 from daycare.base.ids import new_agent_id, new_trace_id
-from daycare.base.limits import ASK_CHAIN_MAX, TASK_LOOK_S, TASK_PAGE
+from daycare.base.limits import ASK_CHAIN_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins, dismissal
 from daycare.base.path import Kind, Path, Role, owner_of
 from daycare.base.permission import KILL, SPAWN
@@ -36,6 +36,9 @@ from daycare.store.sqlite.store import Store
 from daycare.store.worker import Worker
 from daycare.tools.catalogue import TASKS_ONLY
 from daycare.tools.context import shortened
+
+TASK_LOOK_S: Final = 60.0  # between two looks for ended tasks when nothing was heard of any
+TASK_PAGE: Final = 64  # tasks looked at in one go
 
 May = Callable[[str, str, str], Awaitable[object]]
 _NAMELESS: Final = "x"  # stands for the name of a task that gets its number

@@ -10,9 +10,14 @@ from daycare.base.behaviour import BehaviourContext, BehaviourMessage
 from daycare.base.clock import Clock
 from daycare.base.error_boundary import reason_of
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
-from daycare.base.limits import GC_FREE_MIN_BYTES, GC_FREE_SHARE, GC_PAUSE_S, GC_SHRINK_BYTES, GC_TURN_S
 from daycare.features.upkeep.horizon import Horizon
 from daycare.store.sqlite.store import Store
+
+GC_PAUSE_S: Final = 1.0  # between two bites, each some 10 to 50 ms: messages go first
+GC_TURN_S: Final = 900.0  # of one round; what is left then is for the next
+GC_SHRINK_BYTES: Final = 4 * 1024 * 1024  # given back to the disk in one bite
+GC_FREE_SHARE: Final = 0.2  # of the file that stays free for new rows ...
+GC_FREE_MIN_BYTES: Final = 16 * 1024 * 1024  # ... and so much at least: giving it back and taking it again costs more
 
 GC: Final = "/system/gc"
 VACUUM: Final = "vacuum"

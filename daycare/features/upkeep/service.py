@@ -16,7 +16,7 @@ from daycare.base.durations import about
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
 from daycare.base.health import Finding
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import CHILD_IDLE_S, CHILD_LOOK_S, EXPIRE_EVERY_S, GC_FIRST_S, WAKE_PAGE_AGENTS
+from daycare.base.limits import CHILD_IDLE_S, WAKE_PAGE_AGENTS
 from daycare.base.messages import Envelope, Origin, dismissal
 from daycare.base.path import Path
 from daycare.feature import Feature
@@ -26,6 +26,10 @@ from daycare.settings import Live
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import Worker
+
+EXPIRE_EVERY_S: Final = 3_600.0
+CHILD_LOOK_S: Final = 60.0
+GC_FIRST_S: Final = 60.0  # after a start, which has other work
 
 _LATE: Final = 3  # rounds that may be missing before something is wrong
 

@@ -7,19 +7,16 @@ import apsw
 import msgspec
 
 from daycare.base.errors import BusyError, ConflictError, ForbiddenError, InvalidError, NotFoundError
-from daycare.base.limits import (
-    AGENT_CONFIG_MAX_BYTES,
-    CHILDREN_MAX,
-    SUBAGENTS_DAILY_MAX,
-    SUBAGENTS_DAY_S,
-    SUBAGENTS_LIVING_MAX,
-)
+from daycare.base.limits import AGENT_CONFIG_MAX_BYTES, SUBAGENTS_DAILY_MAX, SUBAGENTS_LIVING_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
 from daycare.store.records import Agent, AgentConfig, NewAgent
 from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.sql import Select, marks
 from daycare.store.sqlite.writer import Tx, Writer
+
+CHILDREN_MAX: Final = 10_000
+SUBAGENTS_DAY_S: Final = 86_400.0
 
 _decode_config = msgspec.json.Decoder(AgentConfig).decode
 _encode = msgspec.json.Encoder().encode

@@ -10,13 +10,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.budget import EVERYTHING, LIFTED, Measure, Use, agent_of, day_of, ends_ms, key_of
-from daycare.base.limits import (
-    BUDGET_DAYS_KEPT,
-    BUDGET_HELPER_DAYS_KEPT,
-    BUDGET_MONTHS_KEPT,
-    BUDGET_STRAND_S,
-    LIVING_CACHE_MAX_PATHS,
-)
+from daycare.base.limits import BUDGET_STRAND_S, LIVING_CACHE_MAX_PATHS
 from daycare.base.path import Kind
 from daycare.store.records import Spend
 from daycare.store.records_budgets import BudgetRow, BudgetStanding, Ceiling, NewReservation, Reserved, Spent
@@ -34,6 +28,10 @@ from daycare.store.sqlite.budget_rows import (
 )
 from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.writer import Tx, Writer
+
+BUDGET_DAYS_KEPT: Final = 400  # of sums by day: a year and what it is compared with
+BUDGET_HELPER_DAYS_KEPT: Final = 62  # before the sums of helpers become their agent's: this month and the last
+BUDGET_MONTHS_KEPT: Final = 120
 
 _DAY_MS: Final = 86_400_000
 _DAY_KNOWN_MS: Final = 60_000

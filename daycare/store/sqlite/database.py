@@ -14,7 +14,9 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError, UnavailableError
-from daycare.base.limits import SNAPSHOTS_KEPT, START_CHECK_MAX_BYTES
+from daycare.base.limits import START_CHECK_MAX_BYTES
+
+SNAPSHOTS_KEPT: Final = 3  # of before upgrades: three releases to go back
 
 C = TypeVar("C", bound=apsw.Connection)
 

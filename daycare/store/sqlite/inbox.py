@@ -7,13 +7,16 @@ import apsw
 from msgspec.structs import replace
 
 from daycare.base.errors import BusyError, DaycareError, NotFoundError
-from daycare.base.limits import CONTROL_MAX_MESSAGES, INBOX_MAX_MESSAGES
+from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, Lane
 from daycare.store.records import Agent, InboxRow, NewAgent, Receipt, Reply
 from daycare.store.sqlite import agents, letters, mailbox, outbox
 from daycare.store.sqlite.mailbox import ROWS
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
+
+CONTROL_MAX_MESSAGES: Final = 100  # control messages that a full inbox still takes: nobody says /stop more often
+
 
 # The last is held by a turn that was set aside.
 _STATES: tuple[Literal["waiting", "done", "stopped", "dead"], ...] = ("waiting", "done", "dead", "waiting")

@@ -1,16 +1,20 @@
 """What comes in over a connector: a batch and the place to read on from, in one commit."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import apsw
 from msgspec.structs import replace
 
 from daycare.base.errors import BusyError, DaycareError, InvalidError
-from daycare.base.limits import CONNECTOR_NAMES_MAX, CONNECTOR_VALUE_MAX_CHARS, FRAGMENT_MAX_CHARS
+from daycare.base.limits import FRAGMENT_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, Lane
 from daycare.store.records import Arrival, Fragment, PairingRequest, Taken
 from daycare.store.sqlite import inbox, letters, mailbox, people, strangers
 from daycare.store.sqlite.writer import Tx, Writer
+
+CONNECTOR_NAMES_MAX: Final = 1_000  # values that one connector remembers
+CONNECTOR_VALUE_MAX_CHARS: Final = 4_000
 
 _CURSOR = "cursor"
 

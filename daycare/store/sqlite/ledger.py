@@ -1,13 +1,16 @@
 """What is kept for people to look at: the event log, the story behind a trace id, and when all of it expires."""
 
+from typing import Final
+
 import apsw
 
-from daycare.base.limits import EVENTS_MAX_ROWS
 from daycare.store.records import TraceEntry
 from daycare.store.sqlite import budgets
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.writer import Tx, Writer
+
+EVENTS_MAX_ROWS: Final = 200_000
 
 _EXPIRE_ROWS = 2_000  # deleted in one transaction, so that expiry never holds up a message for long
 

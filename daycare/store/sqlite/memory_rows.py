@@ -10,13 +10,17 @@ import apsw
 import msgspec
 
 from daycare.base.errors import ConflictError, InvalidError
-from daycare.base.limits import MEMORY_CHANGES_MAX, MEMORY_SCOPES_MAX, MEMORY_STEM_MAX_CHARS, MEMORY_TEXT_MAX_CHARS
+from daycare.base.limits import MEMORY_TEXT_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.store.records_documents import Layer, Place
 from daycare.store.records_memories import EntityPart, FactPart, NewMemory, StoredMemory, Tier
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx
+
+MEMORY_STEM_MAX_CHARS: Final = 64  # of a word in the index, so that encoded data does not fill it; never change it
+MEMORY_SCOPES_MAX: Final = 2**20 - 1  # whose numbers fit into a vector's key
+MEMORY_CHANGES_MAX: Final = 100_000  # remembered, so that caches need not start over: a year of a busy daemon
 
 SCOPE_BITS: Final = 32  # a memory's number: its scope's, then so many bits of its own
 MODEL_BITS: Final = 52  # a vector's key: its model's number, then so many bits of the memory's

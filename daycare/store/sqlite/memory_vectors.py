@@ -9,13 +9,14 @@ import trio
 
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, ConflictError
-from daycare.base.limits import MEMORY_MODELS_MAX
 from daycare.store.records_memories import NewVector, VectorModel, VectorPage
 from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import MODEL_BITS, SCOPE_BITS, changes, fetch, span, those
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.writer import Tx, Writer
+
+MEMORY_MODELS_MAX: Final = 2**11 - 1  # of embedders whose vectors are kept at the same time, for the same reason
 
 _HASH_BYTES: Final = 8  # of a text's hash in the index of vectors
 _PAGE: Final = 2_000  # memories looked at before others have a turn, about 3 ms

@@ -14,10 +14,11 @@ import apsw
 import trio
 
 from daycare.base.errors import BusyError
-from daycare.base.limits import FORGET_WAIT_S
 from daycare.store.sqlite.database import checkpoint, count, describing
 from daycare.store.sqlite.memory_rows import stemmer
 from daycare.store.sqlite.writer import Tx, Writer
+
+FORGET_WAIT_S: Final = 30.0  # for readers of the file, before old pages can be overwritten
 
 _INDEXES: Final = ("memory_words", "documents_text")
 _MERGED_PAGES: Final = 256  # of an index with one commit, some 20 ms: other commits go between

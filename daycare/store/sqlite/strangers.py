@@ -6,18 +6,14 @@ import apsw
 from msgspec.structs import replace
 
 from daycare.base.errors import ForbiddenError, NotFoundError
-from daycare.base.limits import (
-    PAIR_CODE_S,
-    PAIR_NOTICE_S,
-    PAIR_NOTICES_MAX,
-    PAIR_TRIES_MAX,
-    STRANGERS_MAX,
-)
+from daycare.base.limits import PAIR_CODE_S, PAIR_NOTICE_S, PAIR_TRIES_MAX, STRANGERS_MAX
 from daycare.base.messages import Origin
 from daycare.store.records import PairingRequest, Stranger, User
 from daycare.store.sqlite import people
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
+
+PAIR_NOTICES_MAX: Final = 10  # codes shown a minute by one connector to people, and to groups: a flood ends
 
 _VALID: Final = "code_hash IS NOT NULL AND code_until > ? AND code_until <= ? AND tries < ?"
 _NAME_MAX_CHARS = 100

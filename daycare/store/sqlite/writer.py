@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import apsw
 import outcome
@@ -20,13 +20,16 @@ import trio
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, StoreAwayError, UnavailableError
-from daycare.base.limits import COMMIT_MAX_BYTES, COMMIT_MAX_OPERATIONS, LIVING_CACHE_MAX_PATHS, WRITE_QUEUE_MAX
+from daycare.base.limits import COMMIT_MAX_BYTES, LIVING_CACHE_MAX_PATHS
 from daycare.observe.metrics import SHORT_S, Histogram
 from daycare.store.records import Commit
 from daycare.store.sqlite.database import described, is_of_an_index
 from daycare.store.sqlite.facts import F, Followers
 from daycare.store.sqlite.guard import Guard
 from daycare.store.sqlite.mark import newest_in
+
+COMMIT_MAX_OPERATIONS: Final = 1_024  # one group commit; larger batches gain nothing measurable
+WRITE_QUEUE_MAX: Final = 16_384  # writes waiting for the writer thread: 16 batches, about a second of work
 
 T = TypeVar("T")
 

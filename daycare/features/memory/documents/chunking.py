@@ -1,8 +1,8 @@
 """Chunks of documents, made again whenever a document changes: behind the writing of it, which waits for nobody."""
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
-from daycare.base.limits import CHUNK_PAGE, CHUNK_PAUSE_S
 from daycare.base.scope import scope_of
 from daycare.features.memory.loading import WORDS, loaded
 from daycare.observe.keeper import SetAside
@@ -12,6 +12,9 @@ from daycare.store.records_documents import DAILY, Document, Layer, Place
 from daycare.store.records_memories import EVERYBODY, NewMemory, Tier
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
+
+CHUNK_PAGE: Final = 16  # documents cut in one go: 1.6 MB at most
+CHUNK_PAUSE_S: Final = 0.2  # before changed documents are cut: who writes them goes first
 
 
 class Chunking:

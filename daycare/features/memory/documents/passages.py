@@ -12,12 +12,7 @@ from daycare.agent.prompt import is_helper
 from daycare.agent.sections import DocumentSource, Excerpts, is_long
 from daycare.base.bounded import Bounded
 from daycare.base.consent import IDENTITY_DOCUMENTS
-from daycare.base.limits import (
-    API_PAGE_MAX_ROWS,
-    PASSAGE_QUESTION_MAX_CHARS,
-    PROMPTS_KEPT_MAX,
-    RECALL_LINE_MAX_CHARS,
-)
+from daycare.base.limits import API_PAGE_MAX_ROWS, PROMPTS_KEPT_MAX, RECALL_LINE_MAX_CHARS
 from daycare.base.memory_settings import NO_EMBEDDER, DocumentsSection
 from daycare.features.memory.documents.chunking import Chunking
 from daycare.features.memory.documents.service import Documents
@@ -33,6 +28,8 @@ from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
     from daycare.features.memory.embed.arrays import Floats
+
+PASSAGE_QUESTION_MAX_CHARS: Final = 8_000  # of what was said, looked for in a document: as much as is embedded
 
 _NONE: Final[Excerpts] = ()
 

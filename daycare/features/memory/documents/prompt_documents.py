@@ -1,6 +1,7 @@
 """The documents of the store as prompts read them. A version of identity that nobody stands behind is passed over."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from daycare.agent.blocks import one_line
 from daycare.agent.prompt import NOTHING, Passage, PromptEntry
@@ -9,7 +10,7 @@ from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import NotFoundError
 from daycare.base.events import IdentityHeld
-from daycare.base.limits import PROMPT_LINE_MAX_CHARS, PROMPT_SKILLS_KNOWN_MAX, PROMPTS_KEPT_MAX
+from daycare.base.limits import PROMPT_LINE_MAX_CHARS, PROMPTS_KEPT_MAX
 from daycare.features.memory.documents.service import Documents
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -17,6 +18,8 @@ from daycare.rules.document_paths import MEMORY
 from daycare.store.records import Agent
 from daycare.store.records_documents import DocumentVersion, Place
 from daycare.store.sqlite.documents import DocumentStore
+
+PROMPT_SKILLS_KNOWN_MAX: Final = 4_096  # first lines kept in memory, under 1 MB
 
 
 class PromptDocuments:

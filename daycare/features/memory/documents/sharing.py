@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from daycare.base.differences import unified
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
-from daycare.base.limits import DOCUMENTS_MAX, SHARED_FILES_MAX, SHARED_FOLDER_MAX_CHARS
+from daycare.base.limits import DOCUMENTS_MAX, SHARED_FILES_MAX
 from daycare.base.messages import Origin
 from daycare.base.scope import is_subusers
 from daycare.features.memory.documents.folder import DocumentFolder, UnfitError
@@ -29,6 +29,8 @@ from daycare.rules.document_paths import Address, parse
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.store import Store
+
+SHARED_FOLDER_MAX_CHARS: Final = 200  # of an agent's folder; file systems take 255 bytes
 
 T = TypeVar("T")
 

@@ -16,15 +16,7 @@ import msgspec
 import trio
 
 from daycare.base.errors import DaycareError, InvalidError, UnavailableError
-from daycare.base.limits import (
-    EMBED_BATCH,
-    EMBED_DROP_ROWS,
-    EMBED_PAUSE_S,
-    EMBED_QUESTION_S,
-    EMBED_RETRY_BASE_S,
-    EMBED_RETRY_MAX_S,
-    EMBED_TEXT_MAX_CHARS,
-)
+from daycare.base.limits import EMBED_QUESTION_S
 from daycare.base.memory_settings import LOCAL_EMBEDDER
 from daycare.features.memory.loading import LOCAL, VECTORS, loaded
 from daycare.store.records_memories import NewVector, NewVectors, VectorModel
@@ -33,6 +25,13 @@ from daycare.store.worker import IDLE_S, Worker
 
 if TYPE_CHECKING:
     from daycare.features.memory.embed.arrays import Floats
+
+EMBED_BATCH: Final = 32  # texts embedded with one call: 3,072 numbers each are 1.2 MB of JSON
+EMBED_PAUSE_S: Final = 0.02  # between two calls: a share of the machine, and of a provider's rate, is left for others
+EMBED_RETRY_BASE_S: Final = 2.0  # before an embedder that failed is asked again; doubles ...
+EMBED_RETRY_MAX_S: Final = 300.0  # ... up to this: so long at most until it is noticed that it works again
+EMBED_DROP_ROWS: Final = 2_000  # vectors of a model that is used no more, deleted with one commit: some 10 ms
+EMBED_TEXT_MAX_CHARS: Final = 8_000  # of one text: models read 256 to 8,192 tokens, and cut the rest themselves
 
 Embed = Callable[[Sequence[str]], Awaitable[memoryview]]
 

@@ -7,6 +7,7 @@ delay it. A hand-off is a message like every other, in the worker's inbox: once 
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 import trio
 from msgspec.structs import replace
@@ -17,7 +18,6 @@ from daycare.base.causes import Handoff
 from daycare.base.clock import CLOCK_OFF_S, Clock, is_within
 from daycare.base.errors import DaycareError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import EXTRACTION_PAGE, HANDOFF_LOOK_S, HANDOFF_OLDEST_S
 from daycare.base.memory_settings import IngestionSection
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
@@ -25,6 +25,10 @@ from daycare.settings import Live
 from daycare.store.records_memories import Unextracted
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
+
+HANDOFF_LOOK_S: Final = 300.0  # between two looks at what waits for memory workers, when nothing is said
+EXTRACTION_PAGE: Final = 64  # agents whose log is looked at, or entries that expire, at once: some milliseconds
+HANDOFF_OLDEST_S: Final = 86_400.0  # what waits for so long is handed off whatever else holds: once a day at least
 
 _DAY_MS = 86_400_000
 _PAUSE_S = 0.1  # between pages, which take some milliseconds: nobody waits for them

@@ -21,7 +21,6 @@ from daycare.base.causes import Handoff
 from daycare.base.clock import Clock
 from daycare.base.errors import AwayError, DaycareError, InvalidError
 from daycare.base.events import MemoryLearned
-from daycare.base.limits import CURATE_COMPARABLE_MAX, CURATE_KNOWN_MAX, CURATE_MAX_CHARS, CURATE_OUTPUT_TOKENS
 from daycare.base.messages import Message, Origin, Text
 from daycare.base.scope import scope_of
 from daycare.config import OFFLINE
@@ -40,6 +39,11 @@ from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
     from daycare.features.memory.facts.distil import ExtractionRequest
+
+CURATE_MAX_CHARS: Final = 24_000  # of the log that a memory worker reads in one piece: some 6,000 tokens
+CURATE_OUTPUT_TOKENS: Final = 4_000  # for what a model learned of one piece
+CURATE_KNOWN_MAX: Final = 200  # facts, and entities, that what is new is compared with
+CURATE_COMPARABLE_MAX: Final = 1_000  # older facts that it may end: attributes of one person, in 20 ms
 
 _TOO_MUCH: Final = ("CONTEXT_OVERFLOW", "EXTRACTION_CUT")  # what a shorter piece may spare
 

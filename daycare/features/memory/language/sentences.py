@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from daycare.features.memory.language.patterns import either, pattern
 
-TEXT_MAX_CHARS: Final = 4_000  # looked at of one message: what is longer was pasted, and is no talk
+TEXT_MAX_CHARS: Final = 4_000  # looked at of one message: longer text was pasted, and is not talk
 SENTENCE_MAX_CHARS: Final = 1_000  # of one sentence, some ms to look at: what has no end is read in pieces
 _SENTENCES_MAX: Final = 60  # of one message
 

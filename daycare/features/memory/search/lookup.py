@@ -13,12 +13,6 @@ from zoneinfo import ZoneInfo
 from daycare.agent.blocks import block, one_line
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
-from daycare.base.limits import (
-    LOOKUP_LINE_MAX_CHARS,
-    LOOKUP_NAMED_MAX,
-    LOOKUP_NAMES_MAX,
-    LOOKUP_SPEAKING_MAX,
-)
 from daycare.base.messages import Origin, Told
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
@@ -29,6 +23,11 @@ from daycare.rules.document_paths import folder, parse, spell
 from daycare.store.records import Agent
 from daycare.store.records_memories import EVERYBODY, OWN_BITS, StoredMemory, Tier
 from daycare.store.sqlite.store import Store
+
+LOOKUP_LINE_MAX_CHARS: Final = 600  # of one memory that a tool finds: twenty fit into a result; one can be read whole
+LOOKUP_SPEAKING_MAX: Final = 10_000  # memories with the words of somebody's name, the newest: some 10 ms ...
+LOOKUP_NAMED_MAX: Final = 80  # ... and the best of them, whose texts are looked at for the name itself
+LOOKUP_NAMES_MAX: Final = 50  # people and things of one name, or entries that one fact was learned from
 
 Search = Callable[[MemoryQuery], Awaitable[Sequence[MemoryHit]]]
 

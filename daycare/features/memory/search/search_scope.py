@@ -6,7 +6,7 @@ All of that follows the rows of the store.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_POSTINGS_MAX, SEARCH_READ_ROWS
+from daycare.base.limits import SEARCH_INLINE_ROWS
 from daycare.base.memory_settings import TEXT_WEIGHT, VECTOR_WEIGHT, RetrievalSection
 from daycare.features.memory.embed.vectors import VectorBlock
 from daycare.features.memory.search import ranking
@@ -18,8 +18,11 @@ from daycare.features.memory.search.structure import SearchLimits, Structure
 from daycare.store.records_memories import MemoryShape, Postings, Tier, VectorPage
 from daycare.store.sqlite.memories import Memories
 
+SEARCH_POSTINGS_MAX: Final = 10_000  # entries of the index of words that one search reads: some 8 ms
+SEARCH_READ_ROWS: Final = 1_000  # of what is kept in memory, read there before: some 5 ms; more in a thread of its own
+
 _AHEAD_ROWS: Final = 64  # texts looked at before others have a turn: a millisecond
-FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; past it the block is read anew
+FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; past it the block is read again
 
 
 class SearchScope:

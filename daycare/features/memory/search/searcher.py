@@ -25,7 +25,7 @@ from daycare.agent.tool_results import is_answer, tool_message
 from daycare.base.causes import AgentQuestion
 from daycare.base.clock import Clock
 from daycare.base.clues import SEARCHER, clues
-from daycare.base.limits import SEARCH_ANSWER_MAX_CHARS, SEARCH_CALLS_MAX, SEARCH_DEADLINE_S, SEARCH_SOURCES_MAX
+from daycare.base.limits import SEARCH_CALLS_MAX, SEARCH_DEADLINE_S
 from daycare.base.messages import (
     Envelope,
     EnvelopeKind,
@@ -45,6 +45,9 @@ from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 from daycare.tools.context import searching, told_of
+
+SEARCH_ANSWER_MAX_CHARS: Final = 6_000  # so that its sources fit behind it into one message
+SEARCH_SOURCES_MAX: Final = 20  # named below an answer
 
 PROMPT: Final = f"""\
 {SEARCHER} You are given one question. Answer it from memory, and from nothing else.

@@ -18,7 +18,7 @@ import trio
 from trio import to_thread
 
 from daycare.base.errors import DaycareError
-from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_MAX_BYTES, SEARCH_SCOPES_MAX
+from daycare.base.limits import SEARCH_INLINE_ROWS
 from daycare.base.memory_settings import RetrievalSection
 from daycare.features.memory.embed.service import Embedding
 from daycare.features.memory.loading import SEARCH, loaded
@@ -31,6 +31,9 @@ from daycare.store.sqlite.store import Store
 if TYPE_CHECKING:
     from daycare.features.memory.search.ranking import Scored
     from daycare.features.memory.search.search_scope import SearchScope
+
+SEARCH_SCOPES_MAX: Final = 256  # of which something is kept in memory: 70 bytes a memory, its vector and its words ...
+SEARCH_MAX_BYTES: Final = 32 * 1024 * 1024  # ... as long as all take no more, but for the one asked last
 
 ALIKE: Final = 0.9  # of the words of two memories: then one of them is enough
 _SPARE: Final = 20  # echoes of one thing that may rank before it
