@@ -15,6 +15,7 @@ connector sends one answer a second to a chat, as Telegram allows, so that only 
     bytes_per_turn      growth of the database, in bytes of pages in use
     log_bytes_per_turn  growth of daycare.log
     rss_mb              resident memory at the end
+    recalled            share of the turns for which something was found within the deadline of recalling
     cpu_vs_bare, p50_vs_bare   divided by `bare`: one call of the model with what a turn sends, and one commit
 
 From a second daemon, which counts and is used for nothing else (`turn_counted`):
@@ -232,4 +233,5 @@ async def _counting(it: Daemon, turns: int, take: Any) -> Figures:
         "bytes_per_turn": (it.database_bytes() - database) / turns,
         "log_bytes_per_turn": (it.log_bytes() - log) / turns,
         "rss_mb": rss_kib(it.pid) / 1_024,
+        "recalled": it.recalled(log) / turns,
     }

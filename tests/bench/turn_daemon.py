@@ -125,7 +125,17 @@ class Daemon:
 
     def log_bytes(self) -> int:
         """Return the size of the log; it must not have been rotated meanwhile."""
-        return (self.home / "daycare.log").stat().st_size
+        return self._log.stat().st_size
+
+    def recalled(self, since: int) -> int:
+        """Return for how many turns something was recalled, by what the log has after so many bytes."""
+        lines = self._log.read_bytes()[since:].splitlines()
+        events = [json.loads(line) for line in lines if b'"memory.recalled"' in line]
+        return sum(bool(event.get("numbers")) for event in events)
+
+    @property
+    def _log(self) -> Path:
+        return self.home / "daycare.log"
 
 
 def process_cpu_ms(pid: int) -> float:

@@ -7,7 +7,6 @@ what is written to its standard input lets them begin, and then it prints how lo
 """
 
 import json
-import random
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -145,8 +144,11 @@ async def _serve_model() -> None:
 
 async def _serve_telegram(people: str, turns: str) -> None:
     """Serve; for each line of the standard input let all people write, one message after the other."""
+    from .turn_home import VARIANTS  # it needs constants of this module
+
     async with FakeTelegram.serve() as server:
         persons = [server.person(FIRST_PERSON + n, first_name=f"User{n}") for n in range(int(people))]
+        texts = [VARIANTS["memory_1k"].texts(number) for number in range(len(persons))]
         waiting: dict[int, trio.Event] = {}
 
         def answered(message: Message) -> None:
@@ -156,11 +158,11 @@ async def _serve_telegram(people: str, turns: str) -> None:
         server.on_sent.append(answered)
 
         async def write(number: int, into: list[float]) -> None:
-            person, dice = persons[number], random.Random(number)
-            for _ in range(int(turns)):
+            person = persons[number]
+            for turn in range(int(turns)):
                 waiting[person.id] = trio.Event()
                 begin = time.perf_counter()
-                server.say(person, person, f"What do you think of {dice.random()}?")
+                server.say(person, person, texts[number][turn % len(texts[number])])
                 await waiting[person.id].wait()
                 into.append(time.perf_counter() - begin)
 
