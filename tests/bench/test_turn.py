@@ -10,7 +10,7 @@ from tests.bench import turn
 def test_a_few_turns_are_measured_and_counted() -> None:
     parser = argparse.ArgumentParser()
     turn.options(parser)
-    args = parser.parse_args(["--turns", "2", "--clients", "1", "--only", "memory_off", "--settle", "0"])
+    args = parser.parse_args(["--turns", "2", "--clients", "1", "--only", "memory_off", "--settle", "0", "--warm", "1"])
     with tempfile.TemporaryDirectory(prefix="turn-") as folder:  # pytest's own are too long for a socket
         args.rounds, args.dir, args.deadline = 1, Path(folder), 60.0
         found = turn.run(args)

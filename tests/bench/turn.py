@@ -48,7 +48,6 @@ from .turn_daemon import Daemon, daemon, talk
 from .turn_home import VARIANTS, Variant
 
 CLIENTS: Final = (1, turn_home.PEOPLE)
-_WARM_UP: Final = 10  # turns of each client that are not counted
 _AFTER_S: Final = 1.0  # in which what follows the last answers is done
 _WINDOW: Final = (5, 15)  # turns of a conversation
 _SESSIONS: Final = 3
@@ -67,7 +66,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--turns", type=int, default=160, help="turns that are measured, of all clients together")
     parser.add_argument("--long", type=int, default=300, help="turns of the long conversation")
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, help=f"up to {turn_home.PEOPLE}")
-    parser.add_argument("--settle", type=float, default=3.0, help="seconds after the first turns, which read memories")
+    parser.add_argument("--warm", type=int, default=10, help="turns of each client before those that are measured")
+    parser.add_argument("--settle", type=float, default=3.0, help="seconds after these, in which memories are read")
     parser.add_argument("--only", nargs="+", choices=[*VARIANTS, *_OTHERS], help="these variants")
     parser.add_argument("--nanobot", default="nanobot", help="the program of the peer; it may be in a venv of its own")
 
@@ -192,14 +192,14 @@ class _Bench:
 
     async def _timed(self, it: Daemon, clients: int, turns: int) -> Figures:
         async with it.talkers(self._variant, clients) as talkers:
-            await talk(talkers, _WARM_UP)
+            await talk(talkers, self._args.warm)
             await trio.sleep(self._args.settle)
             return await _counting(it, clients * turns, lambda: talk(talkers, turns))
 
     async def _counted(self, it: Daemon, clients: int, turns: int) -> Figures:
         assert it.counters is not None
         async with it.talkers(self._variant, clients) as talkers:
-            await talk(talkers, _WARM_UP)
+            await talk(talkers, self._args.warm)
             await trio.sleep(self._args.settle)
             calls, sent = await self._model.sent()
             it.counters.reset()

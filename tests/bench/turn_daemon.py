@@ -146,10 +146,13 @@ def process_cpu_ms(pid: int) -> float:
 def environment(folder: Path) -> dict[str, str]:
     """Return the environment of a program under measurement: modules are compiled once, as in an installation.
 
-    What is compiled is kept beside `folder`. A process that compiles everything has some 10 MB more.
+    A process that compiles everything has some 10 MB more. Where Python may write nothing beside the sources, what is
+    compiled is kept beside `folder`.
     """
-    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return inherited | {"PYTHONPYCACHEPREFIX": str(folder.parent / "compiled"), "DAYCARE_BREAKER": "off"}
+    found = {**os.environ, "DAYCARE_BREAKER": "off"}
+    if found.pop("PYTHONDONTWRITEBYTECODE", ""):
+        found["PYTHONPYCACHEPREFIX"] = str(folder.parent / "compiled")
+    return found
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import trio
@@ -20,8 +20,9 @@ import trio
 from daycare.testing.http_server import Connection, Request
 from daycare.testing.model_server import Call, Scripted
 from daycare.testing.openai_server import FakeOpenAI
-from daycare_plugins.telegram.testing.server import FakeTelegram
-from daycare_plugins.telegram.testing.world import Message
+
+if TYPE_CHECKING:
+    from daycare_plugins.telegram.testing.world import Message
 
 _ANSWER: Final = " ".join(["I", "see", "what", "you", "mean"] * 4)
 _JSON: Final = {"Content-Type": "application/json"}
@@ -144,6 +145,8 @@ async def _serve_model() -> None:
 
 async def _serve_telegram(people: str, turns: str) -> None:
     """Serve; for each line of the standard input let all people write, one message after the other."""
+    from daycare_plugins.telegram.testing.server import FakeTelegram  # late: the model's server starts without it
+
     from .turn_home import VARIANTS  # it needs constants of this module
 
     async with FakeTelegram.serve() as server:
@@ -151,7 +154,7 @@ async def _serve_telegram(people: str, turns: str) -> None:
         texts = [VARIANTS["memory_1k"].texts(number) for number in range(len(persons))]
         waiting: dict[int, trio.Event] = {}
 
-        def answered(message: Message) -> None:
+        def answered(message: "Message") -> None:
             if _ANSWER in message.text and (event := waiting.get(message.chat_id)) is not None:
                 event.set()
 
