@@ -20,9 +20,7 @@ import trio
 CHATS_MAX: Final = 10_000  # remembered at a time, some 2 MB; at 30 calls a second a few hundred carry a debt
 LOOK_S: Final = 60.0  # how often chats without a debt are forgotten
 ASKED_S: Final = 3.0  # so long beyond its time an answer that was told to wait, or the one behind it, is expected
-STEP_S: Final = (
-    0.001  # the least that a waiting call sleeps, so that no rounding makes it spin
-)
+STEP_S: Final = 0.001  # the least that a waiting call sleeps, so that no rounding makes it spin
 TOGETHER_S: Final = 1.0  # two chats refused within this time: it is the bot that is too fast
 COOL_DOWN_MAX_S: Final = 86_400.0  # of a restored one; more can only be a clock that was set
 EXPORT_MAX_CHATS: Final = 100  # in the exported state, which must stay a short value

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import trio
 
-from daycare.testing.http_server import Connection, Request
-from daycare.testing.model_server import Call, Scripted
+from daycare.testing.http_server import HttpRequest, ServerConnection
+from daycare.testing.model_server import ScriptedAnswer, ScriptedCall
 from daycare.testing.openai_server import FakeOpenAI
 
 if TYPE_CHECKING:
-    from daycare_plugins.telegram.testing.world import Message
+    from daycare_plugins.telegram.testing.world import FakeMessage
 
 _ANSWER: Final = " ".join(["I", "see", "what", "you", "mean"] * 4)
 _JSON: Final = {"Content-Type": "application/json"}
@@ -117,7 +117,7 @@ class _Counting(FakeOpenAI):
     bytes = 0
     last = b"{}"
 
-    async def _answer(self, connection: Connection, request: Request) -> bool:
+    async def _answer(self, connection: ServerConnection, request: HttpRequest) -> bool:
         if request.path == "/bench/sent":
             counted = json.dumps({"calls": self.calls, "bytes": self.bytes}).encode()
             return await connection.answer(200, counted, _JSON)
@@ -131,10 +131,10 @@ class _Counting(FakeOpenAI):
         return await super()._answer(connection, request)
 
 
-def _reply(body: dict[str, Any]) -> Scripted:
+def _reply(body: dict[str, Any]) -> ScriptedAnswer:
     if body["model"] == ASKS_FOR_A_TOOL and body["messages"][-1]["role"] == "user" and body.get("tools"):
-        return Scripted(tool_calls=(Call("now", {}),))
-    return Scripted(text=_ANSWER)
+        return ScriptedAnswer(tool_calls=(ScriptedCall("now", {}),))
+    return ScriptedAnswer(text=_ANSWER)
 
 
 async def _serve_model() -> None:
@@ -154,7 +154,7 @@ async def _serve_telegram(people: str, turns: str) -> None:
         texts = [VARIANTS["memory_1k"].texts(number) for number in range(len(persons))]
         waiting: dict[int, trio.Event] = {}
 
-        def answered(message: "Message") -> None:
+        def answered(message: "FakeMessage") -> None:
             if _ANSWER in message.text and (event := waiting.get(message.chat_id)) is not None:
                 event.set()
 
