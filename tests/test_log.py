@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import trio
 import trio.testing
+from msgspec.structs import replace
 
 from daycare.base import events
 from daycare.base.errors import UnavailableError
@@ -65,6 +66,16 @@ def test_reply_is_counted_and_not_told(file: Path) -> None:
     write(events.TurnFinished(at_ms=0, path="/ann/direct", turn=7, reply="my darling", seqs=(1,)))
     assert "darling" not in file.read_text()
     assert lines(file)[0]["reply_chars"] == 10
+
+
+def test_a_line_has_the_first_of_many_numbers_and_how_many_more_there_are(file: Path) -> None:
+    configure("debug", file)
+    recalled = replace(example(events.MemoryRecalled), numbers=tuple(range(40)), scores=(0.5,) * 5)
+    write(recalled)
+    [line] = lines(file)
+    assert (line["numbers"], line["numbers_more"]) == ([0, 1, 2, 3, 4], 35)
+    assert line["scores"] == [0.5] * 5 and "scores_more" not in line
+    assert len(file.read_bytes()) < 600
 
 
 def test_level_decides_which_events_are_told(file: Path) -> None:
