@@ -98,7 +98,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def answer(
         self, text: str, status: Literal["ok", "error"], origins: Origins, told: "Told | None" = None
     ) -> "Envelope | None":
-        """Return what tells the asker the answer, or None if nobody asked for one with a `AgentQuestion`."""
+        """Return what tells the asker the answer, or None if nobody asked for one with an `AgentQuestion`."""
         asked = self.question
         if self.origin is not Origin.AGENT or self.kind is not EnvelopeKind.TEXT or asked is None:
             return None

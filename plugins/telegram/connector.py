@@ -121,7 +121,7 @@ class TelegramConnector(BaseConnector):
             return receipts[0]
         module = _outgoing()
         place = module.place(outgoing.target)
-        message = module.Message(outgoing, place, reply=self._is_reply(outgoing, place))
+        message = module.SendCall(outgoing, place, reply=self._is_reply(outgoing, place))
         self._slot.get()
         self._book(place.chat, important=True)
         for _ in range(SOFTER_MAX):

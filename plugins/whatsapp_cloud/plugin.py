@@ -59,7 +59,7 @@ class CloudTask:
     async def serve(self, credential: str) -> None:
         """Receive and send."""
         module = await imported(SERVING)
-        self.serving = module.Serving(self._context, self._settings, self.connector, self._transport)
+        self.serving = module.CloudServing(self._context, self._settings, self.connector, self._transport)
         await self.serving.run()
 
     def _tell(self, state: Any, reason: str, hint: str) -> None:

@@ -105,7 +105,7 @@ def test_what_is_there_stays_unless_it_is_to_be_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "told"),
+    ("asked", "told"),
     [
         (SetupRequest(model="nosuch/x"), "model: no provider is called nosuch"),
         (SetupRequest(model="offline", model_key_env="WORD"), "model: offline/rules has neither a key nor an address"),
@@ -118,6 +118,6 @@ def test_what_is_there_stays_unless_it_is_to_be_another(tmp_path: Path) -> None:
         (SetupRequest(personality="rude"), "personality: "),
     ],
 )
-def test_what_cannot_be_is_told_by_its_name(tmp_path: Path, request: SetupRequest, told: str) -> None:
+def test_what_cannot_be_is_told_by_its_name(tmp_path: Path, asked: SetupRequest, told: str) -> None:
     with pytest.raises(DaycareError, match=told):
-        plan(tmp_path / "h", request)
+        plan(tmp_path / "h", asked)

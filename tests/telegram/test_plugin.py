@@ -30,9 +30,9 @@ def test_importing_it_and_setting_it_up_brings_in_nothing_heavy() -> None:
     code = """
 import sys
 from daycare_plugins.telegram.plugin import plugin
-from daycare_plugins.telegram.settings import Settings
+from daycare_plugins.telegram.settings import TelegramSettings
 class Context:
-    config = Settings(bots={"two": Settings()})
+    config = TelegramSettings(bots={"two": TelegramSettings()})
 made = plugin.setup(Context())
 for make in made.connectors.values():
     make()

@@ -2,7 +2,7 @@
 
 A request is committed together with the message that shows it, and decided by one person through an authenticated
 connector, once, on exactly the content that they saw. What a model says, or a text that somebody forwards, decides
-nothing: a decision needs a `Approver`, which only the place that authenticated somebody makes.
+nothing: a decision needs an `Approver`, which only the place that authenticated somebody makes.
 """
 
 import hashlib

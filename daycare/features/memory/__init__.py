@@ -2,14 +2,14 @@
 
 One memory's way, and what it is on each stretch:
 
-    log.py                         a turn has ended, its words are kept        Message -> Memory, an entry of the log
-    facts/handoff.py               a worker is woken for what is new
-    facts/extraction_worker.py        it reads entries, by a model (`distil`)
-                                   or by rules (`extract`)                     Memory -> NewFact
+    conversation_log.py            a turn has ended, its words are kept        Message -> StoredMemory, an entry
+    facts/extraction_schedule.py   a worker is woken for what is new
+    facts/extraction_worker.py     it reads entries, by a model (`distil`)
+                                   or by rules (`extract`)                     StoredMemory -> NewFact
     facts/merging.py               compared with what is known                 NewFact -> MergeResult
-    store/sqlite/memory_*.py       kept, with the mark that it was looked at   MergeResult -> Memory, a fact
+    store/sqlite/memory_*.py       kept, with the mark that it was looked at   MergeResult -> StoredMemory, a fact
     embed/service.py               its vector is made
-    search/service.py              found for a question                        Memory -> Hit
+    search/service.py              found for a question                        StoredMemory -> MemoryHit
     recall.py                      put into the prompt
 
 `service.py` wires all of it for the daemon. `reading.py` and `writing.py` are what an agent's tools do.

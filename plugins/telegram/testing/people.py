@@ -98,7 +98,7 @@ class FakePeople(TelegramWorld):
         thread: int | None = None,
         **fields: Any,
     ) -> FakeMessage:
-        """Send a message with any content; `fields` are further ones of the `FakeMessage` object."""
+        """Send a message with any content; `fields` are further ones of the `Message` object."""
         where, sender = self.chat_of(chat), self.person_of(person)
         if where.migrated_to is not None:
             raise ValueError(f"nobody can write to a group that became {where.migrated_to}")

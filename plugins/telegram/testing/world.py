@@ -55,7 +55,7 @@ class FakeFile(msgspec.Struct, kw_only=True):
 
 
 class FakeMessage(msgspec.Struct, kw_only=True):
-    """A message in a chat. `wire` is the `FakeMessage` object; the rest is what no client is told.
+    """A message in a chat. `wire` is the `Message` object; the rest is what no client is told.
 
     `edits` are the texts it had before. `entities_dropped` counts those that the server ignored without a word.
     """
@@ -137,7 +137,7 @@ class FakeChat(msgspec.Struct, kw_only=True):
 
     @property
     def wire(self) -> dict[str, Any]:
-        """The `FakeChat` object."""
+        """The `Chat` object."""
         if self.person is not None:
             rest = {name: getattr(self.person, name) for name in ("first_name", "last_name", "username")}
         else:
