@@ -6,7 +6,7 @@ over for the one before, and an event tells.
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, date, timedelta
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
@@ -38,6 +38,7 @@ PROMPT_OTHERS_MAX: Final = 50  # of other agents in that list: a model picks bad
 PROMPT_USERS_MAX: Final = 1_000  # whose list is kept in memory, some 30 KB each at most
 PROMPT_HEADINGS_MAX: Final = 50  # of a document that has no room in a prompt: so that a model knows what is in it
 
+Recalled = tuple[tuple[str, str], ...]  # (tier, lines)
 Excerpts = tuple[tuple[str, str], ...]  # (document, its passages that fit) of those that do not stand whole
 
 _LASTING: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.CRON, Kind.APP)  # helpers and tasks come and go
@@ -68,7 +69,7 @@ async def load_sections(
     persona: Persona,
     personality: Passage = NOTHING,
     others: Sequence[Agent] = (),
-    recalled: tuple[tuple[str, str], ...] = (),
+    recalled: Recalled = (),
     excerpts: Excerpts = (),
     documents: DocumentsSection = DocumentsSection(),  # noqa: B008  # immutable
     room: int = ROOM,
@@ -168,6 +169,15 @@ def _others(agent: Agent, agents: Sequence[Agent]) -> tuple[PromptEntry, ...]:
     )
 
 
+class _Kept(NamedTuple):
+    """The last prompt of an agent: what its sections were made of, and what was recalled into them."""
+
+    state: object
+    sections: Sections
+    recalled: Recalled
+    made: InferRequest
+
+
 class Prompts:
     """Makes the prompts of turns; the last ones are kept for as long as nothing has changed that stands in them.
 
@@ -197,14 +207,14 @@ class Prompts:
         self._manners = manners
         self._agents: dict[str, Sequence[Agent]] = {}
         self._changes = 0
-        self._kept: Bounded[str, tuple[object, InferRequest]] = Bounded(PROMPTS_KEPT_MAX)
+        self._kept: Bounded[str, _Kept] = Bounded(PROMPTS_KEPT_MAX)
 
     async def of(
         self,
         agent: Agent,
         user: User,
         session: int,
-        recalled: tuple[tuple[str, str], ...] = (),
+        recalled: Recalled = (),
         excerpts: Excerpts = (),
     ) -> InferRequest:
         """Return what all model calls of a turn in this session have in common; `recalled` are (tier, lines)."""
@@ -215,11 +225,13 @@ class Prompts:
         personality = self._personalities.chosen(*filter(None, (agent.config.personality, settings.agent.personality)))
         room = await self._room_for(agent)
         set_by = (settings.agent, settings.memory.documents)
-        state = (agent, user, session, today, personality, set_by, room, changes, version, recalled, excerpts)
-        kept = self._kept.get(agent.id)
-        if kept is not None and kept[0] == state:
+        state = (agent, user, session, today, personality, set_by, room, changes, version, excerpts)
+        kept = self._kept.pop(agent.id, None)
+        if kept is not None and kept.state == state:
+            if kept.recalled != recalled:  # as in most turns: nothing is read again for that
+                kept = _Kept(state, kept.sections, recalled, self._assembled(kept.sections, recalled, agent, user))
             self._kept[agent.id] = kept
-            return kept[1]
+            return kept.made
         sections = await load_sections(
             self._source,
             agent,
@@ -229,15 +241,17 @@ class Prompts:
             persona=Persona(settings.agent.name, settings.agent.tone),
             personality=Passage(personality.render(), "settings"),
             others=() if is_helper(agent) or is_apart(agent.path, agent.user) else await self._permanent(agent.user),
-            recalled=recalled,
             excerpts=excerpts,
             documents=settings.memory.documents,
             room=room,
             manner=self._manners(agent.path.rpartition("/")[2]) if agent.kind == Kind.CONNECTOR else "",
         )
-        made = assemble(sections, agent, user)
-        self._kept[agent.id] = state, made
+        made = self._assembled(sections, recalled, agent, user)
+        self._kept[agent.id] = _Kept(state, sections, recalled, made)
         return made
+
+    def _assembled(self, sections: Sections, recalled: Recalled, agent: Agent, user: User) -> InferRequest:
+        return assemble(replace(sections, recalled=(*sections.recalled, *recalled)), agent, user)
 
     def committed(self, commit: Commit) -> None:
         """Read the lists of agents again if a commit changed some."""

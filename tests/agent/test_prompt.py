@@ -276,6 +276,32 @@ async def test_a_turn_sends_the_same_beginning_as_the_turn_before(
         assert two.messages[: len(one.messages)] == one.messages
 
 
+async def test_documents_are_read_again_when_one_changed_and_not_for_other_memories(
+    tmp_path: Path, autojump_clock: object, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_daemon(tmp_path, config=config) as house:
+        await house.talk("hello")
+        await write(house, "MEMORY.md", "likes tea")
+        agent, user = await house.agent(PATH), await house.store.people.get("ann")
+        assert user is not None
+        prompts = house.daemon.prompts
+        read: list[str] = []
+        passage = prompts._source.passage
+
+        async def noted(agent: Agent, name: str) -> Passage | None:
+            read.append(name)
+            return await passage(agent, name)
+
+        monkeypatch.setattr(prompts._source, "passage", noted)
+        shown = [await prompts.of(agent, user, agent.session, (("log", text),)) for text in ("a cat", "a dog", "a dog")]
+        assert ["a cat" in it.system for it in shown] == [True, False, False] and shown[1] is shown[2]
+        assert all("likes tea" in it.system for it in shown) and len(read) <= 8, "once at most"
+        read.clear()
+        await write(house, "MEMORY.md", "likes coffee")
+        again = await prompts.of(agent, user, agent.session, (("log", "a dog"),))
+        assert "likes coffee" in again.system and "MEMORY.md" in read
+
+
 @pytest.mark.parametrize(
     ("path", "after"),
     [
