@@ -52,8 +52,9 @@ def autojump_clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a part of every suite with the store's real threads, too: on virtual time alone nothing is ever at once."""
-    crashes = hasattr(metafunc.module, "Doom")  # at a chosen commit, which a thread would make at its own time
-    if "autojump_clock" in metafunc.fixturenames and not crashes:
+    # At a chosen commit some crash, which a thread would make at its own time; others count.
+    inline = hasattr(metafunc.module, "Doom") or hasattr(metafunc.module, "INLINE_ONLY")
+    if "autojump_clock" in metafunc.fixturenames and not inline:
         name = metafunc.definition.nodeid
         if chance.WHOLE or zlib.crc32(name.encode()) % _THREADED_OF == 0:
             metafunc.parametrize("autojump_clock", ["", THREADS], indirect=True, ids=["inline", THREADS])
