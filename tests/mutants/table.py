@@ -485,7 +485,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "export-forgets-jobs",
         "an export leaves scheduled jobs out, and does not say so",
-        _in("exports", "Subtree.records"),
+        "daycare.features.exports.rows:Subtree.records",
         (Swap("self._jobs", "self._marks"),),
         test("exports/test_round_trip.py::test_an_import_elsewhere_and_an_export_of_it_give_the_same_content"),
     ),
