@@ -170,7 +170,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "approval-before-decided",
         "an approved change is written in a commit before the decision",
-        _in("approvals", "_decide"),
+        "daycare.features.approvals.rows_deciding:decide",
         (After("version = _do(", APART),),
         between("approval", "INSERT INTO documents "),
     ),
@@ -337,7 +337,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "approval-twice",
         "a request that was decided can be decided again",
-        _in("approvals", "_pending"),
+        "daycare.features.approvals.rows_deciding:_pending",
         (Instead("it.state is not ApprovalState.PENDING"),),
         test("store/test_approvals.py::test_only_the_first_decision_counts"),
     ),

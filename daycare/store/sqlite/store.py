@@ -24,7 +24,6 @@ from daycare.base.errors import DaycareError
 from daycare.store.records import Commit
 from daycare.store.sqlite import budgets, lives, removal, scrub
 from daycare.store.sqlite.agents import Agents
-from daycare.store.sqlite.approvals import Approvals
 from daycare.store.sqlite.behaviours import BehaviourStore
 from daycare.store.sqlite.database import MEMORY, connect_reader, describing, file_of, open_writer
 from daycare.store.sqlite.dead import DeadLetters
@@ -95,7 +94,6 @@ class Store:
         self.files = Files(*parts, self._readers)
         self.documents = DocumentStore(*parts, self._readers)
         self.memories = Memories(*parts, self._readers, clock)
-        self.approvals = Approvals(*parts)
         self.budgets = budgets.BudgetStore(*parts)
         self.timers = Timers(*parts)
         self.tables = tuple(table for kind in rows for table in kind.tables)  # of capabilities
