@@ -525,6 +525,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (Swap(FOLLOWERS, FOLLOWERS.replace("]", " if follower.__name__ != 'JobsOfUsers']")),),
         test("store/test_removal.py::test_all_of_a_user_and_below_ends_and_nothing_of_others_does"),
     ),
+    Mutant(
+        "requests-outlive-their-user",
+        "requests of a user who was removed still wait for a decision",
+        "daycare.features.approvals.rows_followers:_left",
+        (Body("pass"),),
+        test("store/test_removal.py::test_all_of_a_user_and_below_ends_and_nothing_of_others_does"),
+    ),
+    Mutant(
+        "requests-not-forgotten",
+        "what a forgotten turn had asked for can still be read",
+        "daycare.features.approvals.rows_followers:_forget_traces",
+        (Body("pass"),),
+        test("store/test_memories_forgetting.py::test_a_request_for_approval_of_a_forgotten_turn_cannot_be_decided"),
+    ),
     # -- by a real kill ----------------------------------------------------------------------------------------------
     Mutant(
         "ack-long-before-commit",

@@ -10,7 +10,17 @@ from daycare.base.messages import EnvelopeKind
 from daycare.features.approvals import rows_deciding as deciding
 from daycare.features.approvals import rows_requests as rows
 from daycare.features.approvals.records import ApprovalState
-from daycare.store.sqlite.facts import Follower, Heed, ReplyQueued, TracesForgotten, UserLeft, VersionForgotten
+from daycare.store.sqlite.facts import (
+    AgentExpired,
+    Follower,
+    Heed,
+    ReplyQueued,
+    RowsExpired,
+    TracesForgotten,
+    UserLeft,
+    VersionForgotten,
+)
+from daycare.store.sqlite.sql import delete_older
 from daycare.store.sqlite.writer import Tx
 
 _KEY: Final = "approval:"  # what the keys of versions begin with that a request has written
@@ -21,12 +31,14 @@ class RequestFollower(Follower):
     """Requests of those who leave end, and those of what is forgotten lose their words."""
 
     def heeds(self) -> Mapping[type, Heed]:
-        """Follow replies, users, and what is forgotten."""
+        """Follow replies, users, what is forgotten, and what expires."""
         return {
             ReplyQueued: _queued,
             UserLeft: _left,
             TracesForgotten: _forget_traces,
             VersionForgotten: _forget_version,
+            RowsExpired: _expire,
+            AgentExpired: _expire_agent,
         }
 
 
@@ -67,6 +79,19 @@ def _forget_version(tx: Tx, it: VersionForgotten) -> None:
     number = it.key.removeprefix(_KEY)
     if number != it.key and number.isdigit():
         _forget(tx, [int(number)], it.instead, it.shreds)
+
+
+def _expire(tx: Tx, it: RowsExpired) -> None:
+    """Delete decided requests, and which messages showed them."""
+    for table, key, ended in (("approvals", "no", "decided_at"), ("approval_messages", "outbox", "created_at")):
+        tx.run(delete_older(table, key, ended), (it.before_ms, it.now_ms, it.limit))
+        it.deleted.append(tx.db.changes())
+
+
+def _expire_agent(tx: Tx, it: AgentExpired) -> None:
+    """Delete the rights that were given to an agent."""
+    tx.run("DELETE FROM approval_grants WHERE agent_id = ?", (it.agent_id,))
+    it.deleted.append(tx.db.changes())
 
 
 def _forget(tx: Tx, numbers: Iterable[int], instead: str, shreds: list[str]) -> None:

@@ -100,6 +100,25 @@ class VersionForgotten(NamedTuple):
     shreds: list[str]
 
 
+class RowsExpired(NamedTuple):
+    """What ended before `before_ms` is kept no longer, and it is `now_ms`: `limit` rows of each table are deleted.
+
+    Whoever deletes some adds to `deleted` how many.
+    """
+
+    before_ms: int
+    now_ms: int
+    limit: int
+    deleted: list[int]
+
+
+class AgentExpired(NamedTuple):
+    """Nothing of an agent that died long ago is kept. Whoever deletes some of it adds to `deleted` how many rows."""
+
+    agent_id: str
+    deleted: list[int]
+
+
 class UserLeaving(NamedTuple):
     """A user is removed: nothing that comes by itself is to come any more. Their agents live still."""
 
