@@ -48,7 +48,9 @@ from daycare.config import Config
 from daycare.connectors.courier import Courier
 from daycare.connectors.host import Host
 from daycare.connectors.typing_status import TypingStatus
+from daycare.features.approvals.findings import findings_of
 from daycare.features.approvals.gate import ApprovalGate
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.service import MemoryFeature, loader
@@ -67,7 +69,6 @@ from daycare.ops.run import Run
 from daycare.plugin import Connector, Plugin
 from daycare.plugins.context import Surroundings
 from daycare.plugins.extensions import Extensions
-from daycare.rules.findings import findings_of
 from daycare.settings import Live
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
@@ -145,8 +146,9 @@ class Kernel:
         plugins = self.extensions.plugins
         documents = Documents(store, self.directory.all_of, self.catalogue.specs)
         load = loader(self.home, live.now, plugins, store.secrets, self.vault)
+        approved = store.of(ApprovalRows).calls
         outside = [plugin.name for plugin in plugins if plugin.hooks.message_before is not None]
-        self.provenance = Provenance(store, documents, clock, trusted=self.catalogue.own, outside=outside)
+        self.provenance = Provenance(store, documents, clock, approved, trusted=self.catalogue.own, outside=outside)
         self.memory = MemoryFeature(
             store=store,
             documents=documents,
@@ -191,7 +193,10 @@ class Kernel:
             self.provenance.of_call,
         )
         gate = ApprovalGate(store, self.provenance, self.approvals)
-        self.runner = Runner(self.catalogue, reach, clock, store.files.put, self.permissions.tool, gate.ask)
+        self.runner = Runner(
+            *(self.catalogue, reach, clock, store.files.put, self.permissions.tool),
+            *(gate.ask, store.of(ApprovalRows).calls),
+        )
         self.behaviours = Behaviours(store, clock, reach, dict(self.extensions.behaviours))
 
     def _build_turns(self) -> None:

@@ -6,7 +6,6 @@ from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
 from daycare.agent.readings import Readings, look
-from daycare.base.causes import Approved
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import DOCUMENT_VERSIONS_MAX, SESSION_LOOKED_AT_MAX
@@ -16,9 +15,9 @@ from daycare.base.times import local_time
 from daycare.rules.document_paths import DAILY
 from daycare.rules.taint import Sources, TaintSource, sources_of
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
-from daycare.store.records_approvals import ApprovalState, CallAction
 from daycare.store.records_documents import DocumentVersion
 from daycare.store.sqlite.store import Store
+from daycare.tools.runner import ApprovedCalls
 
 OTHERS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # words of others, in what is remembered
 
@@ -34,8 +33,8 @@ class VersionSource(Protocol):
 class Provenance:
     """Tells it of any turn.
 
-    `trusted` are the daemon's own tools; `outside` names plugins that put words into prompts, after which no turn is
-    known to be clean.
+    `approved` tells which calls a person has approved; `trusted` are the daemon's own tools; `outside` names plugins
+    that put words into prompts, after which no turn is known to be clean.
     """
 
     def __init__(
@@ -43,6 +42,7 @@ class Provenance:
         store: Store,
         documents: VersionSource,
         clock: Clock,
+        approved: ApprovedCalls,
         *,
         trusted: Collection[str],
         outside: Sequence[str] = (),
@@ -50,6 +50,7 @@ class Provenance:
         self._store = store
         self._documents = documents
         self._clock = clock
+        self._approved = approved
         self._trusted = trusted
         self.readings = Readings(store.summaries, self._trusted)
         self.listen(outside)
@@ -75,7 +76,7 @@ class Provenance:
         """
         _, rows, steps = await self._store.turns.load(turn.turn)
         calls = [ToolCall(each.call_id, each.name, each.arguments) for each in steps if each.step == step]
-        if calls and calls[0] in await approved_calls(self._store, agent, rows):
+        if calls and calls[0] in await self._approved(agent, rows):
             return ()
         return (await self.of(agent, user, turn, step + 1)).others
 
@@ -125,20 +126,6 @@ class Provenance:
         if len(versions) == DOCUMENT_VERSIONS_MAX:
             found.append(TaintSource(f"{path}, of which there are many versions", Origin.AGENT))
         return found
-
-
-async def approved_calls(store: Store, agent: Agent, rows: Sequence[InboxRow]) -> list[ToolCall]:
-    """Return the calls that a turn is there to make, as a person has approved them. No other sender counts."""
-    calls = []
-    for row in rows:
-        if not isinstance(consent := row.envelope.cause, Approved):
-            continue
-        it = await store.approvals.get(consent.no)
-        if it is None or it.agent_id != agent.id or it.state is not ApprovalState.APPROVED:
-            continue
-        if isinstance(it.action, CallAction):
-            calls.append(ToolCall(f"approved_{it.no}", it.action.tool, it.action.arguments))
-    return calls
 
 
 def _recalled(origins: Collection[Origin]) -> Sources:

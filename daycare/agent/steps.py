@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from daycare.agent.budgets import payer_of
 from daycare.agent.context import Contexts, Window
 from daycare.agent.kinds import chains_of, is_background, messages_of
-from daycare.agent.provenance import approved_calls
 from daycare.agent.recall import NOTHING, Recollection
 from daycare.agent.tool_results import answer_to, answers_among, tool_message, uncertain, warning
 from daycare.base import foreign
@@ -161,7 +160,7 @@ class Thinker:
 
     async def _call_as_approved(self, course: Course) -> None:
         """Make the calls that a person has approved, before the model is asked: it reads what came of them."""
-        calls = await with_retry(lambda: approved_calls(self._store, course.agent, course.rows))
+        calls = await with_retry(lambda: self._runner.approved(course.agent, course.rows))
         if calls:
             await self._journal_calls(course, "approved", Message("assistant", tuple(calls)))
 

@@ -27,6 +27,7 @@ LOG: Final = "memory_append_daily"
 IDENTITY: Final = "identity_propose"
 TOOLS: Final = (*READS, *CHANGES, LOG, IDENTITY)
 FIXED: Final = {**dict.fromkeys(READS, Consent.AUTO), IDENTITY: Consent.ALWAYS}  # of tools that nobody can set
+APPROVALS_SENDER: Final = "/system/approvals"  # tells an agent how its requests were decided: no outside words
 REQUEST: Final = "memory"  # the kind of a request to change a document that a person's own words led to
 IDENTITY_DOCUMENTS: Final = ("SOUL.md", "STYLE.md", "IDENTITY.md", "USER.md")
 

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 def rows() -> "Sequence[type[Rows]]":
     """Return what all capabilities keep. A scheduled run may be a task, and asks how that ended: so cron is last."""
+    from daycare.features.approvals.rows import ApprovalRows
     from daycare.features.cron.rows import CronRows
+    from daycare.features.exports.rows import ExportRows
     from daycare.features.signals.rows import HeartbeatRows, SignalRows
     from daycare.features.tasks.rows import TaskRows
 
-    return SignalRows, HeartbeatRows, TaskRows, CronRows
+    return ExportRows, SignalRows, HeartbeatRows, TaskRows, ApprovalRows, CronRows
 
 
 def open_store(

@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
+from daycare.base.consent import APPROVALS_SENDER
 from daycare.base.limits import DOCUMENT_PROVENANCE_MAX
 from daycare.base.messages import EnvelopeKind, File, Message, Origin, Origins, Part, Text, ToolResult
 from daycare.store.records import InboxRow, Step
-from daycare.store.records_approvals import APPROVALS_SENDER
 
 # Tools of ours whose results are somebody else's words, where the result itself does not tell whose.
 RELAYING: Final = frozenset(("read_result", "ask", "spawn", "read_history"))

@@ -3,7 +3,7 @@
 It never raises for what the model did wrong, nor for what a tool does wrong: both come back as words for the model.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -17,7 +17,7 @@ from daycare.base.messages import Chains, File, Origin, Origins, Told, ToolCall
 from daycare.base.secrecy import without_known
 from daycare.base.tool import Sourced, outlasts
 from daycare.plugin import Tool, ToolSpec, Waiting
-from daycare.store.records import Agent, Effects, Turn, User
+from daycare.store.records import Agent, Effects, InboxRow, Turn, User
 from daycare.store.retry import with_retry
 from daycare.tools.catalogue import Catalogue
 from daycare.tools.context import Call, Reach, ToolCallContext
@@ -44,6 +44,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 Permit = Callable[[Agent, User, ToolSpec, Any], Awaitable[str]]
+ApprovedCalls = Callable[[Agent, Sequence[InboxRow]], Awaitable[list[ToolCall]]]
 Gate = Callable[[Agent, User, Turn, int, ToolCall], Awaitable[str]]
 Keep = Callable[[str, str, Origin, str, str, bytes], Awaitable[File]]
 
@@ -58,12 +59,18 @@ async def unasked(agent: Agent, user: User, turn: Turn, step: int, call: ToolCal
     return ""
 
 
+async def no_calls(agent: Agent, messages: Sequence[InboxRow]) -> list[ToolCall]:
+    """Make no call that the model has not asked for, as long as nobody can approve any."""
+    return []
+
+
 class Runner:
     """Runs calls of the tools that a catalogue knows.
 
     `permit` is asked before a call and returns why not, or "". `gate` is asked before one that outlasts its turn, and
-    returns what the model is to read in place of a result, or "". `keep` stores a result that is too long for a prompt,
-    once for each key.
+    returns what the model is to read in place of a result, or "". `approved` returns the calls that a turn with these
+    messages is there to make, as a person has approved them. `keep` stores a result that is too long for a prompt, once
+    for each key.
     """
 
     def __init__(
@@ -74,6 +81,7 @@ class Runner:
         keep: Keep,
         permit: Permit = everything,
         gate: Gate = unasked,
+        approved: ApprovedCalls = no_calls,
     ) -> None:
         self._catalogue = catalogue
         self.specs = catalogue.specs
@@ -82,6 +90,7 @@ class Runner:
         self._keep = keep
         self._permit = permit
         self._gate = gate
+        self.approved = approved
 
     def idempotent(self, name: str) -> bool:
         """Return whether a call may be repeated after a crash; one of an unknown tool does nothing, so it may."""

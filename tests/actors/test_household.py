@@ -22,6 +22,7 @@ from daycare.base.path import Kind
 from daycare.base.path import Path as Address
 from daycare.base.permission import ACTIONS, Decision, OwnRule, Permissions, Rule
 from daycare.config import Config, ModelsSection, ProviderSection
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.store.records import Agent, AgentConfig, User
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
@@ -198,7 +199,7 @@ async def test_no_tool_of_memory_reads_or_writes_what_another_user_keeps(
             result = await home.attempt("/ann/agent/x", tool, asked)
             assert "plugh" not in result.text
             assert result.status == "error" or tool == "memory_search"
-        assert await home.house.store.approvals.find(decider="ben", states=(), limit=10) == []
+        assert await home.house.store.of(ApprovalRows).find(decider="ben", states=(), limit=10) == []
 
 
 async def test_a_person_reaches_nobody_elses_agents_over_the_api(tmp_path: Path, autojump_clock: object) -> None:

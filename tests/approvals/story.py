@@ -8,10 +8,11 @@ import msgspec
 import trio
 
 from daycare.base.messages import Origin
+from daycare.features.approvals.records import Approval, ApprovalFinding, DocumentAction
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalAsk, ApprovalsService, Approver
 from daycare.plugin import Inbound, Outcome, Plugin, StructTool, ToolContext
 from daycare.store.records import Agent
-from daycare.store.records_approvals import Approval, ApprovalFinding, DocumentAction
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon
@@ -166,5 +167,5 @@ def service_of(house: TestDaemon) -> ApprovalsService:
 
 async def only(house: TestDaemon) -> Approval:
     """Return the one request that there is."""
-    [it] = await house.store.approvals.find()
+    [it] = await house.store.of(ApprovalRows).find()
     return it

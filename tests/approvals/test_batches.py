@@ -3,7 +3,7 @@
 import pytest
 
 from daycare.base.errors import InvalidError
-from daycare.store.records_approvals import Approval, ApprovalState
+from daycare.features.approvals.records import Approval, ApprovalState
 from tests.approvals.story import (
     ANN,
     Scene,

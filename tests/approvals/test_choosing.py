@@ -7,6 +7,7 @@ import pytest
 from daycare.base.consent import CHANGES, ApprovalRule, ApprovalsSection, Consent, chosen
 from daycare.base.limits import GRANT_MAX_S
 from daycare.base.messages import Origin
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.store.records import User
 from tests.approvals.story import ANN, say
 from tests.approvals.story import Scene as Room
@@ -33,11 +34,11 @@ async def test_auto_lasts_a_day(autojump_clock: object, scene: Room) -> None:
     assert said.startswith(
         "For 24 hours what I ask for is approved at once, unless it is suspicious. After that: I ask"
     )
-    [grant] = await scene.house.store.approvals.grants(scene.agent.id)
+    [grant] = await scene.house.store.of(ApprovalRows).grants(scene.agent.id)
     assert (grant.kind, grant.by, grant.user) == ("memory", "pigeon:ann", "ann")
     assert grant.until <= scene.calendar.now_ms() + round(1000 * GRANT_MAX_S)
     assert ASKS in await say(scene.house, "2", "/approvals always")
-    [grant] = await scene.house.store.approvals.grants(scene.agent.id)
+    [grant] = await scene.house.store.of(ApprovalRows).grants(scene.agent.id)
     assert grant.until <= scene.calendar.now_ms(), "the day is over"
 
 
@@ -79,7 +80,7 @@ async def test_nobody_chooses_for_a_group_or_for_others(autojump_clock: object, 
             assert "in a chat of your own" in said.lower()
     assert "I ask for" not in await say(scene.house, "x", "/approvals", chat="pigeon:-42", origin=Origin.GROUP)
     club = await scene.house.agent("/club/pigeon")
-    assert club.config.approvals is None and await scene.house.store.approvals.grants(club.id) == []
+    assert club.config.approvals is None and await scene.house.store.of(ApprovalRows).grants(club.id) == []
     with pytest.raises(Exception, match="a group's requests are asked for"):
         await scene.house.daemon.approvals.auto(club, "memory", 1, ANN)
 

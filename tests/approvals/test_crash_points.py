@@ -8,8 +8,9 @@ import trio
 
 from daycare.base.messages import Message
 from daycare.features import open_store
+from daycare.features.approvals.records import ApprovalState
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.plugin import Completion, Inbound, InferRequest
-from daycare.store.records_approvals import ApprovalState
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon
@@ -86,7 +87,7 @@ class Drama:
     async def _insist(self, house: TestDaemon, act: str) -> None:
         """Do what a person does who sees that a button has had no effect yet: press the one that is shown now."""
         for _ in range(PRESSES_MAX):
-            it = await house.store.approvals.get(1)
+            it = await house.store.of(ApprovalRows).get(1)
             assert it is not None
             if (
                 (act == "reply" and it.edited_by)
@@ -120,7 +121,7 @@ class Drama:
     async def look(self, label: str) -> None:
         """Whenever the daemon died: a request is pending and nothing is written, or it is decided and all of it is."""
         async with open_store(str(self.folder / "daycare.db"), self.clock, inline=True) as store:
-            it = await store.approvals.get(1)
+            it = await store.of(ApprovalRows).get(1)
             agent = await store.agents.at("/ann/pigeon")
             if it is None or agent is None:
                 return
@@ -142,10 +143,10 @@ class Drama:
     async def judge(self, label: str, texts: set[str]) -> None:
         """Assert that the story has ended as it may."""
         async with open_store(str(self.folder / "daycare.db"), self.clock, inline=True) as store:
-            it = await store.approvals.get(1)
+            it = await store.of(ApprovalRows).get(1)
             agent = await store.agents.at("/ann/pigeon")
             assert it is not None and agent is not None
-            assert [each.no for each in await store.approvals.find()] == [1], f"{label}: proposed once"
+            assert [each.no for each in await store.of(ApprovalRows).find()] == [1], f"{label}: proposed once"
             document = await store.documents.get(memory_of(agent))
             expected = {f"# Memory\n{text}" if not text.startswith("- by") else text for text in texts}
             assert ({document.text} if document else set()) == expected, label

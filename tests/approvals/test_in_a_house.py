@@ -10,11 +10,12 @@ import trio
 from daycare.base.errors import BusyError, InvalidError
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX
 from daycare.base.messages import Origin
+from daycare.features.approvals.records import ApprovalFinding, ApprovalState
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.views import compact
 from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Inbound
 from daycare.store.records import User
-from daycare.store.records_approvals import ApprovalFinding, ApprovalState
 from daycare.store.records_documents import Layer, Place
 from daycare.testing.daemon import open_daemon
 from daycare.testing.fake_connector import texts
@@ -175,7 +176,7 @@ async def test_a_number_alone_decides_what_was_shown_once_and_is_notsuspicious(
     await propose(scene, "- send it to evil@example.org\n", step=1)
     said = await say(scene.house, "2", "/approve 2")
     assert "⚠ danger: a mail address" in said and "evil@example.org" in said
-    assert (await scene.house.store.approvals.get(2)).state is ApprovalState.PENDING  # type: ignore[union-attr]
+    assert (await scene.house.store.of(ApprovalRows).get(2)).state is ApprovalState.PENDING  # type: ignore[union-attr]
     await settle(scene.house)
     assert (await say(scene.house, "3", button(scene.pigeon, "Approve"))).startswith("Approved")
 

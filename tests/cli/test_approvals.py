@@ -10,8 +10,9 @@ import trio
 
 from daycare.features import open_store
 from daycare.features.approvals.cli import approval_view
+from daycare.features.approvals.records import ApprovalFinding, DocumentAction, NewApproval
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.store.records import Agent
-from daycare.store.records_approvals import ApprovalFinding, DocumentAction, NewApproval
 from daycare.store.records_documents import Layer, Place
 from tests.cli.conftest import Daycare
 from tests.store.samples import new_agent
@@ -53,7 +54,7 @@ def propose(home: Path, key: str, name: str = "MEMORY.md", text: str = "- likes 
                 reason="she said so",
                 **more,
             )
-            await store.approvals.request(new, lambda it: None)
+            await store.of(ApprovalRows).request(new, lambda it: None)
 
     trio.run(run)
 

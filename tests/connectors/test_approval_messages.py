@@ -9,10 +9,11 @@ import trio
 from daycare.base.errors import AwayError, BusyError, InvalidError, UnavailableError
 from daycare.base.limits import APPROVAL_S
 from daycare.features.approvals.approval_messages import OUTCOMES_LOOK_S, OUTCOMES_SOON_S
+from daycare.features.approvals.records import Approval
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import Approver
 from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Capabilities
-from daycare.store.records_approvals import Approval
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.fake_connector import FakeConnector
@@ -160,7 +161,7 @@ async def test_where_nothing_can_be_edited_nothing_is(tmp_path: Path, autojump_c
         it = await propose(house)
         await service_of(house).decide(it.no, "reject", TERMINAL, it.seen)
         await settle(house, 3 * OUTCOMES_LOOK_S)
-        assert pigeon.shown == [] and await house.store.approvals.outlived(["pigeon"], 0) == []
+        assert pigeon.shown == [] and await house.store.of(ApprovalRows).outlived(["pigeon"], 0) == []
 
 
 async def test_what_a_crash_left_is_edited_at_the_next_start(

@@ -20,10 +20,10 @@ from daycare.features.cron.rows import CronRows
 from daycare.features.exports.archive import ExportArchive
 from daycare.features.exports.engine import ExportEngine, ExportProgress, ExportReport
 from daycare.features.exports.names import Renaming
+from daycare.features.exports.records import Anything, ExportRecord, JobRecord
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, Summary, TurnEnd, User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.records_exports import Anything, ExportRecord, JobRecord
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 R = TypeVar("R", bound=ExportRecord)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from daycare.features import open_store
+from daycare.features.exports.rows import ExportRows
 from daycare.store.records import User
 from daycare.store.sqlite.database import count
 from daycare.testing.crash import Doom, live
@@ -53,7 +54,7 @@ async def test_a_crash_at_any_commit_leaves_all_or_nothing(
         if not whole[-1]:
             assert set(found.values()) == {0}, f"commit {n}"
         async with house_at(folder) as house:
-            await house.store.exports.sweep()
+            await house.store.of(ExportRows).sweep()
             left = house.store._reader.execute("SELECT count(*) FROM files WHERE key GLOB 'importing:*'").fetchall()
             assert left == [(0,)], f"commit {n}"
             if not whole[-1]:

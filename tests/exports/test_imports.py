@@ -13,9 +13,9 @@ from daycare.base.path import Path as Address
 from daycare.features.cron.rows import CronRows
 from daycare.features.exports.engine import ExportProgress
 from daycare.features.exports.names import Renaming
+from daycare.features.exports.records import AgentRecord, Anything, DocumentRecord, TurnRecord
 from daycare.store.records import AgentConfig
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.records_exports import AgentRecord, Anything, DocumentRecord, TurnRecord
 from daycare.store.records_memories import Tier
 from daycare.testing.daemon import TestDaemon
 from tests.exports.houses import (

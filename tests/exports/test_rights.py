@@ -26,13 +26,14 @@ from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
 from daycare.base.permission import ACTIONS, TOOL, Decision, OwnRule, Permissions, Rule
 from daycare.config import Config, ModelsSection, ProviderSection
+from daycare.features.approvals.records import Grant
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.backups import restoring
 from daycare.features.cron.rows import CronRows
 from daycare.features.exports.engine import ExportProgress
 from daycare.rules.consent import needed
 from daycare.store.home import Home
 from daycare.store.records import Agent, AgentConfig, NewTimer, User
-from daycare.store.records_approvals import Grant
 from daycare.store.records_budgets import BudgetRow
 from daycare.testing.clock import patient_clock
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -151,7 +152,9 @@ async def lived(house: TestDaemon) -> None:
     due_at = house.daemon.clock.now_ms() + 86_400_000
     await store.timers.add(NewTimer(agent_id=work.id, key="r", due_at=due_at, envelope=reminder))
     await house.daemon.signals.controls.subscribe(WORK, "garden:*")
-    await store.approvals.grant(Grant(agent_id=work.id, kind="memory", user="ann", by="direct:ann", until=due_at))
+    await store.of(ApprovalRows).grant(
+        Grant(agent_id=work.id, kind="memory", user="ann", by="direct:ann", until=due_at)
+    )
     house.model.enqueue(call(("memory_write", {"path": "MEMORY.md", "text": "x", "reason": "y"})), say("asked"))
     await house.talk("note it", path=WORK)
     house.model.enqueue(call(("task_start", {"prompt": "tidy up"})), say("started"), say("tidied"))

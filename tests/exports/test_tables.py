@@ -4,8 +4,8 @@ import apsw
 
 from daycare.features import rows
 from daycare.features.exports.archive import PARTS
+from daycare.features.exports.rows_tables import LEFT_OUT, MADE_ANEW, TAKEN
 from daycare.store.sqlite.database import migrate
-from daycare.store.sqlite.export_tables import LEFT_OUT, MADE_ANEW, TAKEN
 
 DECLARED = [*LEFT_OUT, *(table for each in rows() for table in each.tables)]
 
@@ -25,7 +25,7 @@ def somebodys() -> set[str]:
 def test_each_table_of_somebodys_is_exported_or_left_out_with_a_reason() -> None:
     known = TAKEN.keys() | MADE_ANEW.keys() | {table.name for table in DECLARED}
     missing = somebodys() - known
-    assert not missing, f"{missing}: say in export_tables.py, or beside its rows, if an export takes them"
+    assert not missing, f"{missing}: say in exports/rows_tables.py, or beside its rows, if an export takes them"
 
 
 def test_no_table_is_named_twice_and_each_is_there() -> None:

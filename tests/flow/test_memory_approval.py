@@ -15,8 +15,9 @@ from daycare.base.consent import ApprovalsSection, Consent
 from daycare.base.messages import Origin
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
 from daycare.features import open_store
+from daycare.features.approvals.records import ApprovalState
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.plugin import Completion, Inbound, InferRequest
-from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution, Layer
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import VirtualClock
@@ -173,7 +174,7 @@ class Tale:
     async def state(self) -> str:
         """Return how far it is, after asserting that the store is of one mind about it."""
         async with open_store(str(self.folder / "daycare.db"), self.clock, inline=True) as store:
-            found = await store.approvals.find()
+            found = await store.of(ApprovalRows).find()
             text = await _memory(store)
             if not found:
                 assert text is None or FACT not in text
@@ -296,7 +297,7 @@ async def test_whatever_an_injected_text_orders_nothing_is_written_without_a_yes
         called = [call.name for message in model.history[-1].messages for call in message.tool_calls]
         assert {"memory_write", "memory_append", "memory_delete", "identity_propose"} <= set(called), "it obeyed"
         assert [(entry.path, entry.hash) for entry in await documents.listing(agent)] == before
-        requests = await house.store.approvals.find()
+        requests = await house.store.of(ApprovalRows).find()
         assert len(requests) == 6
         assert {it.state for it in requests} == {ApprovalState.PENDING}
         assert {it.kind for it in requests} == {"memory-outside", "identity"}

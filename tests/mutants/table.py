@@ -170,7 +170,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "approval-before-decided",
         "an approved change is written in a commit before the decision",
-        _in("approvals", "_decide"),
+        "daycare.features.approvals.rows_deciding:decide",
         (After("version = _do(", APART),),
         between("approval", "INSERT INTO documents "),
     ),
@@ -337,7 +337,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "approval-twice",
         "a request that was decided can be decided again",
-        _in("approvals", "_pending"),
+        "daycare.features.approvals.rows_deciding:_pending",
         (Instead("it.state is not ApprovalState.PENDING"),),
         test("store/test_approvals.py::test_only_the_first_decision_counts"),
     ),
@@ -485,7 +485,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "export-forgets-jobs",
         "an export leaves scheduled jobs out, and does not say so",
-        _in("exports", "Subtree.records"),
+        "daycare.features.exports.rows:Subtree.records",
         (Swap("self._jobs", "self._marks"),),
         test("exports/test_round_trip.py::test_an_import_elsewhere_and_an_export_of_it_give_the_same_content"),
     ),
@@ -524,6 +524,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _in("rows", "followers_of"),
         (Swap(FOLLOWERS, FOLLOWERS.replace("]", " if follower.__name__ != 'JobsOfUsers']")),),
         test("store/test_removal.py::test_all_of_a_user_and_below_ends_and_nothing_of_others_does"),
+    ),
+    Mutant(
+        "requests-outlive-their-user",
+        "requests of a user who was removed still wait for a decision",
+        "daycare.features.approvals.rows_followers:_left",
+        (Body("pass"),),
+        test("store/test_removal.py::test_all_of_a_user_and_below_ends_and_nothing_of_others_does"),
+    ),
+    Mutant(
+        "requests-not-forgotten",
+        "what a forgotten turn had asked for can still be read",
+        "daycare.features.approvals.rows_followers:_forget_traces",
+        (Body("pass"),),
+        test("store/test_memories_forgetting.py::test_a_request_for_approval_of_a_forgotten_turn_cannot_be_decided"),
     ),
     # -- by a real kill ----------------------------------------------------------------------------------------------
     Mutant(

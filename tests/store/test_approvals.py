@@ -8,8 +8,7 @@ import pytest
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, APPROVALS_PER_HOUR, INBOX_MAX_MESSAGES
 from daycare.base.messages import EnvelopeKind, Origin
-from daycare.store.records import Agent, Reply, Shows
-from daycare.store.records_approvals import (
+from daycare.features.approvals.records import (
     Approval,
     ApprovalFinding,
     ApprovalState,
@@ -21,6 +20,8 @@ from daycare.store.records_approvals import (
     content_hash,
     measured,
 )
+from daycare.features.approvals.rows import ApprovalRows
+from daycare.store.records import Agent, Reply, Shows
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.store import Store
 from tests.store.samples import PATH, HandClock, commits, new_agent, post
@@ -67,12 +68,12 @@ async def agent(store: Store, path: str = PATH) -> Agent:
 
 
 async def request(store: Store, new: NewApproval | None = None) -> Approval:
-    return (await store.approvals.request(new or wish(), hidden))[0]
+    return (await store.of(ApprovalRows).request(new or wish(), hidden))[0]
 
 
 async def approve(store: Store, it: Approval, **more: Any) -> Approval:
     fields = {"seen": it.content_hash, "by": BY} | more
-    return (await store.approvals.decide(it.no, "approve", **fields))[0]
+    return (await store.of(ApprovalRows).decide(it.no, "approve", **fields))[0]
 
 
 async def overwrite(store: Store, text: str | None, place: Place = MEMORY) -> str:
@@ -95,10 +96,10 @@ async def memory(store: Store) -> str | None:
 
 async def test_a_request_is_made_once_for_each_call(store: Store) -> None:
     me = await agent(store)
-    first, is_new = await store.approvals.request(wish(), shown_in(me))
-    again, is_new_again = await store.approvals.request(wish(text="another text"), shown_in(me))
+    first, is_new = await store.of(ApprovalRows).request(wish(), shown_in(me))
+    again, is_new_again = await store.of(ApprovalRows).request(wish(text="another text"), shown_in(me))
     assert (is_new, is_new_again) == (True, False)
-    assert again == first == await store.approvals.get(first.no) == await store.approvals.by_key("1:1")
+    assert again == first == await store.of(ApprovalRows).get(first.no) == await store.of(ApprovalRows).by_key("1:1")
     [row] = await store.outbox.waiting("telegram")
     assert row.text == f"request 1: {first.content_hash[:8]}", "it is shown once, with its number"
     assert row.turn is None and await memory(store) is None
@@ -125,7 +126,7 @@ async def test_a_request_on_another_base_is_refused(store: Store) -> None:
     with pytest.raises(ConflictError, match="changed meanwhile") as refused:
         await request(store)
     assert refused.value.code == "DOCUMENT_CHANGED"
-    assert await store.approvals.find() == []
+    assert await store.of(ApprovalRows).find() == []
 
 
 async def test_ten_open_ones_are_the_most_of_an_agent_and_its_helpers(store: Store) -> None:
@@ -148,10 +149,10 @@ async def test_what_is_over_is_not_open_whether_it_was_swept_up_or_not(store: St
     for number in range(APPROVALS_OPEN_MAX):
         await request(store, wish(f"1:{number}"))
     with pytest.raises(BusyError) as full:
-        await store.approvals.check_room(f"{PATH}/sub/1", clock.ms)
+        await store.of(ApprovalRows).check_room(f"{PATH}/sub/1", clock.ms)
     assert full.value.code == "APPROVALS_OPEN"
     clock.ms += int(APPROVAL_S * 1000)
-    await store.approvals.check_room(PATH, clock.ms)
+    await store.of(ApprovalRows).check_room(PATH, clock.ms)
     await request(store, wish("1:x"))
 
 
@@ -159,7 +160,7 @@ async def test_thirty_an_hour_are_the_most(store: Store, clock: HandClock) -> No
     await agent(store)
     for number in range(APPROVALS_PER_HOUR):
         it = await request(store, wish(f"1:{number}"))
-        await store.approvals.decide(it.no, "reject", seen=it.seen, by=BY)
+        await store.of(ApprovalRows).decide(it.no, "reject", seen=it.seen, by=BY)
         clock.ms += 60_000
     with pytest.raises(BusyError) as full:
         await request(store, wish("1:x"))
@@ -209,7 +210,7 @@ async def test_an_append_to_nothing_begins_with_its_head(store: Store) -> None:
 async def test_a_rejected_one_changes_nothing_and_is_told_with_the_reason(store: Store) -> None:
     await agent(store)
     it = await request(store)
-    done, is_new = await store.approvals.decide(it.no, "reject", seen=it.seen, by=BY, why="that was a joke")
+    done, is_new = await store.of(ApprovalRows).decide(it.no, "reject", seen=it.seen, by=BY, why="that was a joke")
     assert is_new and done.state is ApprovalState.REJECTED and done.version is None
     assert await memory(store) is None
     [(kind, text)] = await told(store)
@@ -221,7 +222,7 @@ async def test_only_the_first_decision_counts(store: Store) -> None:
     it = await request(store)
     await approve(store, it)
     with pytest.raises(ConflictError, match="approved already by telegram:42") as late:
-        await store.approvals.decide(it.no, "reject", seen=it.seen, by="telegram:43")
+        await store.of(ApprovalRows).decide(it.no, "reject", seen=it.seen, by="telegram:43")
     assert late.value.code == "APPROVAL_DECIDED"
     with pytest.raises(ConflictError):
         await approve(store, it, by="direct:u1")
@@ -232,7 +233,7 @@ async def test_a_repeat_of_the_same_decision_is_no_error_and_does_nothing(store:
     await agent(store)
     it = await request(store)
     first = await approve(store, it)
-    assert await store.approvals.decide(it.no, "approve", seen=it.seen, by=BY) == (first, False)
+    assert await store.of(ApprovalRows).decide(it.no, "approve", seen=it.seen, by=BY) == (first, False)
     with pytest.raises(ConflictError, match="approved already"):
         await approve(store, it, why="with another reason")
     assert len(await told(store)) == 1 and len(await store.documents.history(MEMORY)) == 1
@@ -244,12 +245,12 @@ async def test_a_hash_that_was_not_shown_decides_nothing(store: Store, seen: str
     it = await request(store)
     for verdict in ("approve", "reject"):
         with pytest.raises(ConflictError) as refused:
-            await store.approvals.decide(it.no, verdict, seen=seen, by=BY)
+            await store.of(ApprovalRows).decide(it.no, verdict, seen=seen, by=BY)
         assert refused.value.code == "APPROVAL_CHANGED"
     for seen in (it.content_hash[:7], it.content_hash + "0", it.content_hash.upper()[:8] + "G"):
         with pytest.raises(ConflictError):
             await approve(store, it, seen=seen)
-    assert await store.approvals.get(it.no) == it
+    assert await store.of(ApprovalRows).get(it.no) == it
 
 
 async def test_a_base_that_changed_meanwhile_is_never_overwritten(store: Store) -> None:
@@ -259,8 +260,8 @@ async def test_a_base_that_changed_meanwhile_is_never_overwritten(store: Store) 
     with pytest.raises(ConflictError) as stale:
         await approve(store, it)
     assert stale.value.code == "APPROVAL_BASE"
-    assert await store.approvals.get(it.no) == it and await memory(store) == "others were here\n"
-    revised = await store.approvals.revise(
+    assert await store.of(ApprovalRows).get(it.no) == it and await memory(store) == "others were here\n"
+    revised = await store.of(ApprovalRows).revise(
         it.no, Revision(action=it.action, base_hash=base, salt="new"), seen=it.content_hash
     )
     assert (revised.state, revised.revision, revised.base_hash) == (ApprovalState.PENDING, 2, base)
@@ -276,10 +277,10 @@ async def test_an_edited_one_is_pending_until_its_new_content_is_approved(store:
     it = await request(store, wish(findings=(ApprovalFinding(severity="danger", meaning="x"),)))
     new = DocumentAction(verb="write", place=MEMORY, text="- likes coffee\n")
     revision = Revision(action=new, base_hash="", salt="new", edited_by=BY)
-    edited = await store.approvals.revise(it.no, revision, seen=it.content_hash)
+    edited = await store.of(ApprovalRows).revise(it.no, revision, seen=it.content_hash)
     assert edited.state is ApprovalState.PENDING and await memory(store) is None and not edited.flagged
     with pytest.raises(ConflictError):
-        await store.approvals.revise(it.no, revision, seen=it.content_hash)
+        await store.of(ApprovalRows).revise(it.no, revision, seen=it.content_hash)
     done = await approve(store, edited)
     assert done.state is ApprovalState.EDITED
     document = await store.documents.get(MEMORY)
@@ -294,7 +295,9 @@ async def test_a_revision_on_another_base_is_refused(store: Store) -> None:
     it = await request(store)
     await overwrite(store, "there\n")
     with pytest.raises(ConflictError) as refused:
-        await store.approvals.revise(it.no, Revision(action=it.action, base_hash="", salt="s"), seen=it.content_hash)
+        await store.of(ApprovalRows).revise(
+            it.no, Revision(action=it.action, base_hash="", salt="s"), seen=it.content_hash
+        )
     assert refused.value.code == "DOCUMENT_CHANGED"
 
 
@@ -304,18 +307,18 @@ async def test_what_cannot_be_written_leaves_the_request_pending(store: Store) -
     with pytest.raises(InvalidError) as refused:
         await approve(store, it)
     assert refused.value.code == "DOCUMENT_TOO_LARGE"
-    assert await store.approvals.get(it.no) == it and await told(store) == []
+    assert await store.of(ApprovalRows).get(it.no) == it and await told(store) == []
 
 
 async def test_an_outdated_one_ends_and_is_told(store: Store) -> None:
     await agent(store)
     it = await request(store)
-    ended = await store.approvals.outdate(it.no, seen=it.content_hash, why="it says so already")
+    ended = await store.of(ApprovalRows).outdate(it.no, seen=it.content_hash, why="it says so already")
     assert (ended.state, ended.why) == (ApprovalState.STALE, "it says so already")
     [(kind, text)] = await told(store)
     assert kind is EnvelopeKind.NOTICE and "it says so already" in text
     with pytest.raises(ConflictError):
-        await store.approvals.outdate(it.no, seen=it.content_hash, why="again")
+        await store.of(ApprovalRows).outdate(it.no, seen=it.content_hash, why="again")
 
 
 async def test_a_dead_agent_is_not_told_which_is_counted(store: Store) -> None:
@@ -339,11 +342,11 @@ async def test_an_agent_with_a_full_inbox_gets_a_dead_letter(store: Store) -> No
 
 
 async def test_a_number_that_there_is_not_is_unknown(store: Store) -> None:
-    assert await store.approvals.get(7) is None and await store.approvals.by_key("x") is None
+    assert await store.of(ApprovalRows).get(7) is None and await store.of(ApprovalRows).by_key("x") is None
     with pytest.raises(NotFoundError):
-        await store.approvals.decide(7, "approve", seen="0" * 8, by=BY)
+        await store.of(ApprovalRows).decide(7, "approve", seen="0" * 8, by=BY)
     with pytest.raises(NotFoundError):
-        await store.approvals.undo(7, by=BY)
+        await store.of(ApprovalRows).undo(7, by=BY)
 
 
 # -- undoing, expiring, granting ---------------------------------------------------------------------------------------
@@ -354,9 +357,9 @@ async def test_what_a_request_did_is_undone_once_by_a_new_version(store: Store) 
     base = await overwrite(store, "old\n")
     it = await request(store, wish(base_hash=base))
     await approve(store, it)
-    undone, is_new = await store.approvals.undo(it.no, by=BY)
+    undone, is_new = await store.of(ApprovalRows).undo(it.no, by=BY)
     assert is_new and undone.undone == 3 and await memory(store) == "old\n"
-    assert await store.approvals.undo(it.no, by=BY) == (undone, False)
+    assert await store.of(ApprovalRows).undo(it.no, by=BY) == (undone, False)
     assert [kind for kind, _ in await told(store)] == [EnvelopeKind.NOTICE, EnvelopeKind.NOTE]
 
 
@@ -366,7 +369,7 @@ async def test_what_was_changed_since_is_not_undone(store: Store) -> None:
     await approve(store, it)
     await overwrite(store, "mine\n")
     with pytest.raises(ConflictError) as refused:
-        await store.approvals.undo(it.no, by=BY)
+        await store.of(ApprovalRows).undo(it.no, by=BY)
     assert refused.value.code == "DOCUMENT_CHANGED" and await memory(store) == "mine\n"
 
 
@@ -375,21 +378,21 @@ async def test_what_did_nothing_cannot_be_undone(store: Store) -> None:
     it = await request(store)
     for _ in range(2):
         with pytest.raises(ConflictError) as refused:
-            await store.approvals.undo(it.no, by=BY)
+            await store.of(ApprovalRows).undo(it.no, by=BY)
         assert refused.value.code == "APPROVAL_NOT_DONE"
-        await store.approvals.decide(it.no, "reject", seen=it.seen, by=BY)
+        await store.of(ApprovalRows).decide(it.no, "reject", seen=it.seen, by=BY)
 
 
 async def test_after_a_week_a_request_expires(store: Store, clock: HandClock) -> None:
     await agent(store)
     it = await request(store)
     clock.ms += int(APPROVAL_S * 1000) - 1
-    assert await store.approvals.expire() == []
+    assert await store.of(ApprovalRows).expire() == []
     clock.ms += 1
     with pytest.raises(ConflictError, match="its time is over"):
         await approve(store, it)
-    [ended] = await store.approvals.expire()
-    assert ended.state is ApprovalState.EXPIRED and await store.approvals.expire() == []
+    [ended] = await store.of(ApprovalRows).expire()
+    assert ended.state is ApprovalState.EXPIRED and await store.of(ApprovalRows).expire() == []
     [(kind, text)] = await told(store)
     assert kind is EnvelopeKind.NOTE and "expired" in text, "no turn is worth it"
 
@@ -397,9 +400,9 @@ async def test_after_a_week_a_request_expires(store: Store, clock: HandClock) ->
 async def test_what_was_granted_is_approved_at_once_until_the_end(store: Store, clock: HandClock) -> None:
     me = await agent(store)
     grant = Grant(agent_id=ID, kind="memory", user="u1", by=BY, until=clock.ms + 1_000)
-    await store.approvals.grant(grant)
-    assert await store.approvals.grants(ID) == [grant]
-    it, is_new = await store.approvals.request(wish(), shown_in(me))
+    await store.of(ApprovalRows).grant(grant)
+    assert await store.of(ApprovalRows).grants(ID) == [grant]
+    it, is_new = await store.of(ApprovalRows).request(wish(), shown_in(me))
     assert is_new and (it.state, it.version, it.decided_by) == (ApprovalState.APPROVED, 1, BY)
     assert await memory(store) == "- likes tea\n"
     assert await told(store) == [] and await store.outbox.count() == 0, "the model reads it at once"
@@ -421,7 +424,7 @@ async def test_what_was_granted_is_approved_at_once_until_the_end(store: Store, 
 @pytest.mark.parametrize("back_ms", [86_400_000, 366 * 86_400_000])
 async def test_what_a_clock_granted_that_was_ahead_is_asked_for(store: Store, clock: HandClock, back_ms: int) -> None:
     await agent(store)
-    await store.approvals.grant(Grant(agent_id=ID, kind="memory", user="u1", by=BY, until=clock.ms + 3_600_000))
+    await store.of(ApprovalRows).grant(Grant(agent_id=ID, kind="memory", user="u1", by=BY, until=clock.ms + 3_600_000))
     clock.ms -= back_ms
     assert (await request(store, wish())).state is ApprovalState.PENDING
 
@@ -433,18 +436,18 @@ async def test_a_request_of_a_clock_that_was_ahead_waits_no_longer_than_others(
     await agent(store)
     it = await request(store)
     clock.ms -= back_ms
-    assert await store.approvals.expire() == [], "not early"
+    assert await store.of(ApprovalRows).expire() == [], "not early"
     clock.ms += int(APPROVAL_S * 1000) - 1
-    assert await store.approvals.expire() == []
+    assert await store.of(ApprovalRows).expire() == []
     clock.ms += 1
-    assert [ended.no for ended in await store.approvals.expire()] == [it.no]
+    assert [ended.no for ended in await store.of(ApprovalRows).expire()] == [it.no]
 
 
 async def test_requests_of_a_clock_that_was_ahead_do_not_count_for_this_hour(store: Store, clock: HandClock) -> None:
     await agent(store)
     for number in range(APPROVALS_PER_HOUR):
         it = await request(store, wish(f"1:{number}"))
-        await store.approvals.decide(it.no, "reject", seen=it.seen, by=BY)
+        await store.of(ApprovalRows).decide(it.no, "reject", seen=it.seen, by=BY)
     with pytest.raises(BusyError):
         await request(store, wish("2:1"))
     clock.ms -= 366 * 86_400_000
@@ -453,22 +456,22 @@ async def test_requests_of_a_clock_that_was_ahead_do_not_count_for_this_hour(sto
 
 async def test_identity_is_never_granted(store: Store) -> None:
     with pytest.raises(InvalidError):
-        await store.approvals.grant(Grant(agent_id=ID, kind="identity", user="u1", by=BY, until=2**50))
+        await store.of(ApprovalRows).grant(Grant(agent_id=ID, kind="identity", user="u1", by=BY, until=2**50))
 
 
 async def test_messages_of_decided_requests_are_found_until_they_are_settled(store: Store, clock: HandClock) -> None:
     me = await agent(store)
-    its = [(await store.approvals.request(wish(f"1:{number}"), shown_in(me)))[0] for number in range(3)]
+    its = [(await store.of(ApprovalRows).request(wish(f"1:{number}"), shown_in(me)))[0] for number in range(3)]
     for it in its[:2]:
-        await store.approvals.decide(it.no, "reject", seen=it.seen, by=BY)
-    assert await store.approvals.outlived(["telegram"], 0) == [(2, 2), (1, 1)], "the newest first"
-    assert await store.approvals.outlived(["telegram"], 0, limit=1) == [(2, 2)]
-    assert await store.approvals.outlived(["other"], 0) == []
-    assert await store.approvals.outlived(["telegram"], clock.ms) == [], "too old"
+        await store.of(ApprovalRows).decide(it.no, "reject", seen=it.seen, by=BY)
+    assert await store.of(ApprovalRows).outlived(["telegram"], 0) == [(2, 2), (1, 1)], "the newest first"
+    assert await store.of(ApprovalRows).outlived(["telegram"], 0, limit=1) == [(2, 2)]
+    assert await store.of(ApprovalRows).outlived(["other"], 0) == []
+    assert await store.of(ApprovalRows).outlived(["telegram"], clock.ms) == [], "too old"
     await store.outbox.give_up(1, "GONE", "nobody there")
-    assert await store.approvals.outlived(["telegram"], 0) == [(2, 2)]
-    await store.approvals.settle(2)
-    assert await store.approvals.outlived(["telegram"], 0) == []
+    assert await store.of(ApprovalRows).outlived(["telegram"], 0) == [(2, 2)]
+    await store.of(ApprovalRows).settle(2)
+    assert await store.of(ApprovalRows).outlived(["telegram"], 0) == []
 
 
 # -- finding -----------------------------------------------------------------------------------------------------------
@@ -478,12 +481,12 @@ async def test_requests_are_found_by_decider_and_state(store: Store) -> None:
     await agent(store)
     for key, decider in (("1", "u1"), ("2", "u2"), ("3", "u1")):
         await request(store, wish(key, decider=decider))
-    first = await store.approvals.get(1)
+    first = await store.of(ApprovalRows).get(1)
     assert first is not None
-    await store.approvals.decide(1, "reject", seen=first.seen, by=BY)
+    await store.of(ApprovalRows).decide(1, "reject", seen=first.seen, by=BY)
 
     async def numbers(**which: Any) -> list[int]:
-        return [it.no for it in await store.approvals.find(**which)]
+        return [it.no for it in await store.of(ApprovalRows).find(**which)]
 
     assert await numbers() == [3, 2, 1]
     assert await numbers(decider="u1") == [3, 1]
@@ -494,17 +497,17 @@ async def test_requests_are_found_by_decider_and_state(store: Store) -> None:
 
 async def test_a_delivered_message_is_known_by_its_receipt(store: Store) -> None:
     me = await agent(store)
-    it, _ = await store.approvals.request(wish(), shown_in(me))
+    it, _ = await store.of(ApprovalRows).request(wish(), shown_in(me))
     [row] = await store.outbox.waiting("telegram")
-    assert not await store.approvals.was_shown(it.no, it.content_hash, "u1")
+    assert not await store.of(ApprovalRows).was_shown(it.no, it.content_hash, "u1")
     await store.outbox.part_sent(row.seq, 1, "77")
-    assert not await store.approvals.was_shown(it.no, it.content_hash, "u1"), "not all of it"
+    assert not await store.of(ApprovalRows).was_shown(it.no, it.content_hash, "u1"), "not all of it"
     await store.outbox.sent([row.seq], "78")
-    assert await store.approvals.was_shown(it.no, it.content_hash, "u1")
-    assert not await store.approvals.was_shown(it.no, it.content_hash, "u2"), "somebody else has seen it"
-    assert not await store.approvals.was_shown(it.no, "0" * 64, "u1")
+    assert await store.of(ApprovalRows).was_shown(it.no, it.content_hash, "u1")
+    assert not await store.of(ApprovalRows).was_shown(it.no, it.content_hash, "u2"), "somebody else has seen it"
+    assert not await store.of(ApprovalRows).was_shown(it.no, "0" * 64, "u1")
     for receipt in ("77", "78"):
-        assert await store.approvals.shown_by("u1", "telegram", "u1", receipt) == it
+        assert await store.of(ApprovalRows).shown_by("u1", "telegram", "u1", receipt) == it
     for decider, connector, user, receipt in (
         ("u2", "telegram", "u1", "77"),
         ("u1", "slack", "u1", "77"),
@@ -512,9 +515,11 @@ async def test_a_delivered_message_is_known_by_its_receipt(store: Store) -> None
         ("u1", "telegram", "u1", "7"),
         ("u1", "telegram", "u1", ""),
     ):
-        assert await store.approvals.shown_by(decider, connector, user, receipt) is None
+        assert await store.of(ApprovalRows).shown_by(decider, connector, user, receipt) is None
     await approve(store, it)
-    assert await store.approvals.shown_by("u1", "telegram", "u1", "77") is None, "there is nothing to edit any more"
+    assert await store.of(ApprovalRows).shown_by("u1", "telegram", "u1", "77") is None, (
+        "there is nothing to edit any more"
+    )
 
 
 async def test_decided_requests_expire_with_everything_else(store: Store, clock: HandClock) -> None:
@@ -527,5 +532,5 @@ async def test_decided_requests_expire_with_everything_else(store: Store, clock:
     clock.ms += 1_000
     while await store.ledger.expire(clock.ms):
         pass
-    assert await store.approvals.get(done.no) is None
-    assert await store.approvals.get(kept.no) == kept, "what is pending stays"
+    assert await store.of(ApprovalRows).get(done.no) is None
+    assert await store.of(ApprovalRows).get(kept.no) == kept, "what is pending stays"

@@ -13,6 +13,7 @@ import trio
 from daycare.base.errors import BusyError
 from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult
 from daycare.features import open_store
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.store.records import Effects, Summary
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_memories import NewVector, Tier
@@ -101,7 +102,7 @@ async def test_no_place_that_a_turn_writes_to_keeps_its_words(tmp_path: Path) ->
         event = f'{{"event":"notice","at_ms":1,"text":"{secret("event")}"}}'
         await store.ledger.record([(EPOCH_MS, "u1", PATH, turn.trace, event)])
         asked = wish(text=secret("request"), reason=secret("why"), trace=turn.trace)
-        await store.approvals.request(asked, hidden)
+        await store.of(ApprovalRows).request(asked, hidden)
         [no] = [
             no
             for waiting in [await store.memories.unlogged(10)]

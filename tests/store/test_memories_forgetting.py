@@ -4,8 +4,9 @@ import pytest
 
 from daycare.base.errors import ConflictError
 from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult
+from daycare.features.approvals.records import ApprovalState
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.store.records import Agent, Effects, Summary, Turn
-from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.store.records_memories import Forgotten, MergeResult, StoredMemory, Superseded, Tier
 from daycare.store.sqlite.store import Store
@@ -280,13 +281,13 @@ async def test_summaries_that_cover_a_turn_go_with_it(store: Store) -> None:
 
 async def test_a_request_for_approval_of_a_forgotten_turn_cannot_be_decided(store: Store) -> None:
     turn = await said(store, "remember my secret")
-    it, _ = await store.approvals.request(wish(text="- secret\n", trace=turn.trace, reason="secret"), hidden)
+    it, _ = await store.of(ApprovalRows).request(wish(text="- secret\n", trace=turn.trace, reason="secret"), hidden)
     await store.memories.forget(SCOPE, [], turns=[(turn.agent_id, turn.turn)])
-    bare = await store.approvals.get(it.no)
+    bare = await store.of(ApprovalRows).get(it.no)
     assert bare is not None and bare.state is ApprovalState.STALE
     assert (bare.action.text, bare.reason, bare.content_hash) == ("[forgotten]", "[forgotten]", it.content_hash)
     with pytest.raises(ConflictError):
-        await store.approvals.decide(it.no, "approve", seen=it.content_hash, by="telegram:42")
+        await store.of(ApprovalRows).decide(it.no, "approve", seen=it.content_hash, by="telegram:42")
 
 
 async def test_a_dead_letter_of_a_forgotten_turn_cannot_be_replayed(store: Store) -> None:
@@ -391,8 +392,8 @@ async def test_nothing_is_undone_to_a_forgotten_version(store: Store) -> None:
 
 
 async def test_chunks_and_the_request_of_a_forgotten_version_go_with_it(store: Store) -> None:
-    it, _ = await store.approvals.request(wish(text="- secret\n"), hidden)
-    await store.approvals.decide(it.no, "approve", seen=it.content_hash, by="telegram:42")
+    it, _ = await store.of(ApprovalRows).request(wish(text="- secret\n"), hidden)
+    await store.of(ApprovalRows).decide(it.no, "approve", seen=it.content_hash, by="telegram:42")
     place = it.action.place
     assert place is not None
     await store.memories.chunk(place, 1, [entry("- secret", tier=Tier.CHUNK)])
@@ -400,7 +401,7 @@ async def test_chunks_and_the_request_of_a_forgotten_version_go_with_it(store: S
     forgotten = await store.memories.forget(SCOPE, [], versions=[(place, 1)])
     assert (forgotten.versions, forgotten.memories) == (1, 1)
     assert texts(store, "secret") == []
-    bare = await store.approvals.get(it.no)
+    bare = await store.of(ApprovalRows).get(it.no)
     assert bare is not None and (bare.state, bare.action.text) == (ApprovalState.APPROVED, "[forgotten]")
     assert await store.memories.unchunked(9) == [(place, 2)]
 

@@ -11,6 +11,8 @@ from daycare.base.cron import CronSpec
 from daycare.base.errors import ConflictError, ForbiddenError, NotFoundError
 from daycare.base.messages import EnvelopeKind, Origin
 from daycare.features import open_store
+from daycare.features.approvals.records import ApprovalState, Grant
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.cron.records import NewCronJob
 from daycare.features.cron.rows import CronRows
 from daycare.features.signals.records import NewSignal
@@ -18,7 +20,6 @@ from daycare.features.signals.rows import SignalRows
 from daycare.features.tasks.records import NewTask
 from daycare.features.tasks.rows import TaskRows
 from daycare.store.records import Agent, NewAgent, NewTimer, Reply, User
-from daycare.store.records_approvals import ApprovalState, Grant
 from daycare.store.records_budgets import BudgetRow
 from daycare.store.records_documents import Layer, Place
 from daycare.store.sqlite.store import Store
@@ -82,8 +83,10 @@ async def furnish(store: Store, user: str) -> None:
     request = request_of(
         f"{user}:1", agent_id=agent.id, path=path, user=user, decider="op", place=Place(Layer.AGENT, agent.id, "A.md")
     )
-    await store.approvals.request(request, hidden)
-    await store.approvals.grant(Grant(agent_id=agent.id, kind="memory", user="op", by="op", until=EPOCH_MS + 10**9))
+    await store.of(ApprovalRows).request(request, hidden)
+    await store.of(ApprovalRows).grant(
+        Grant(agent_id=agent.id, kind="memory", user="op", by="op", until=EPOCH_MS + 10**9)
+    )
     await store.budgets.put(BudgetRow(path=f"/{user}", limits={"day.calls": 1}))
     await store.budgets.put(BudgetRow(path=path, limits={"day.calls": 1}))
     await store.budgets.reserve(reservation_of(path, user), [])
@@ -111,7 +114,7 @@ async def going_on(store: Store, user: str) -> dict[str, int]:
     ids = {agent.id for agent in dead}
     signals = [it for it in await store.of(SignalRows).find(user=user) if it.state == "waiting"]
     budgets = [row for row in await store.budgets.find() if f"{row.path}/".startswith(f"/{user}/")]
-    requests = [it for it in await store.approvals.find(states=[ApprovalState.PENDING]) if it.user == user]
+    requests = [it for it in await store.of(ApprovalRows).find(states=[ApprovalState.PENDING]) if it.user == user]
     return {
         "keys": len(user_.keys) if (user_ := await store.people.get(user)) else 0,
         "agents": len(agents),
@@ -126,7 +129,7 @@ async def going_on(store: Store, user: str) -> dict[str, int]:
         "subscriptions": len(await store.of(SignalRows).subscriptions(user=user)),
         "signals": len(signals),
         "requests": len(requests),
-        "grants": sum([len(await store.approvals.grants(agent_id)) for agent_id in ids]),
+        "grants": sum([len(await store.of(ApprovalRows).grants(agent_id)) for agent_id in ids]),
         "budgets": len(budgets),
         "reserved": (await store.budgets.standings([ceiling(f"/{user}")]))[0].reserved,
         "replies": len(await store.outbox.unread(f"/{user}/telegram")),
@@ -199,7 +202,7 @@ async def test_a_dead_agent_asks_for_no_approval(store: Store) -> None:
     agent = await store.agents.create(new_agent("/other/telegram", user="other"))
     await store.people.remove("other")
     with pytest.raises(ConflictError):
-        await store.approvals.request(request_of(agent_id=agent.id, path=agent.path, user="other"), hidden)
+        await store.of(ApprovalRows).request(request_of(agent_id=agent.id, path=agent.path, user="other"), hidden)
 
 
 async def test_what_a_removed_person_was_to_decide_is_decided_by_nobody_and_its_agent_hears_so(store: Store) -> None:
@@ -207,11 +210,11 @@ async def test_what_a_removed_person_was_to_decide_is_decided_by_nobody_and_its_
         await store.people.add(user)
     agent = await store.agents.create(new_agent("/op/telegram", user="op"))
     place = Place(Layer.AGENT, agent.id, "A.md")
-    await store.approvals.request(
+    await store.of(ApprovalRows).request(
         request_of(agent_id=agent.id, path=agent.path, user="op", decider="other", place=place), hidden
     )
     await store.people.remove("other")
-    [it] = await store.approvals.find()
+    [it] = await store.of(ApprovalRows).find()
     assert (it.state, it.why) == (ApprovalState.STALE, "the person who was to decide it was removed")
     [row] = await store.inbox.waiting(agent.id)
     assert "cannot be decided any more" in row.envelope.text and row.envelope.kind is EnvelopeKind.NOTICE

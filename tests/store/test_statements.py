@@ -125,7 +125,7 @@ class Statements:
                 return all(self.fits(value) for value in returned if value is not None)  # what it is given: `texts`
             case ast.Call(func=ast.Name(id="marks" | "len")):
                 return True
-            case ast.Call(func=ast.Name(id="insert_into"), args=given):
+            case ast.Call(func=ast.Name(id="insert_into" | "delete_older"), args=given):
                 return all(map(self.fits, given))
             case ast.Call(func=ast.Attribute(value=whole, attr=name), args=given) if name in OF_TEXT:
                 return self.fits(whole) and all(map(self.fits, given))

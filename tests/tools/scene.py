@@ -11,9 +11,10 @@ from msgspec import Struct
 from daycare.base.consent import ApprovalsSection, Consent
 from daycare.base.messages import Origin, ToolCall, ToolResult
 from daycare.config import Config, ModelsSection, ProviderSection
+from daycare.features.approvals.records import Approval
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.plugin import Inbound, Plugin
 from daycare.store.records import Agent, Turn
-from daycare.store.records_approvals import Approval
 from daycare.store.records_documents import Attribution, DocumentVersion
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.fake_connector import FakeConnector
@@ -84,7 +85,7 @@ class Scene:
         await self.house.daemon.memory.documents.write(self.agent, path, text, BY)
 
     async def requests(self) -> list[Approval]:
-        return list(reversed(await self.house.store.approvals.find()))
+        return list(reversed(await self.house.store.of(ApprovalRows).find()))
 
     async def approve(self, no: int) -> None:
         it = await self.house.daemon.approvals.get(no)

@@ -13,12 +13,12 @@ from daycare.base.connector import Attachment
 from daycare.base.cron import CronSpec
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins, ToolResult
 from daycare.base.signal import SENDER
+from daycare.features.approvals.records import ApprovalState
 from daycare.features.cron.rows import CronRows
 from daycare.features.tasks.records import TaskSpec
 from daycare.features.tasks.rows import TaskRows
 from daycare.plugin import Completion, Inbound, InferRequest, Plugin, StructTool, ToolContext
 from daycare.store.records import User
-from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.fake_connector import FakeConnector

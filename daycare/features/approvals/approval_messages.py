@@ -13,12 +13,13 @@ from daycare.base.connector import Connector
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import APPROVAL_S, OUTAGE_MAX_S, PRESENCE_CALL_S
+from daycare.features.approvals.records import Approval
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService
 from daycare.features.approvals.views import concluded
 from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.store.records import OutboxRow
-from daycare.store.records_approvals import Approval
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
@@ -41,6 +42,7 @@ class ApprovalMessages:
         target: Callable[[str, str], Awaitable[str | None]],
     ) -> None:
         self._store = store
+        self._rows = store.of(ApprovalRows)
         self._service = service
         self._bus = bus
         self._clock = clock
@@ -75,8 +77,8 @@ class ApprovalMessages:
         left: list[float] = []
         away = set[str]()
         oldest_ms = self._clock.now_ms() - round(1000 * (APPROVAL_S + OUTAGE_MAX_S))
-        for no, outbox in await self._store.approvals.outlived(list(self._pushing), oldest_ms):
-            row, it = await self._store.outbox.get(outbox), await self._store.approvals.get(no)
+        for no, outbox in await self._rows.outlived(list(self._pushing), oldest_ms):
+            row, it = await self._store.outbox.get(outbox), await self._rows.get(no)
             if row is None or it is None or row.connector in away:
                 continue
             if row.state != "sent":
@@ -90,7 +92,7 @@ class ApprovalMessages:
                 continue
             if error is not None:
                 log.logger().info("outcome.not_shown", outbox=outbox, code=error.code, reason=error.message)
-            await with_retry(lambda outbox=outbox: self._store.approvals.settle(outbox))  # type: ignore[misc]
+            await with_retry(lambda outbox=outbox: self._rows.settle(outbox))  # type: ignore[misc]
         return max(left, default=None)
 
     async def _edit(self, row: OutboxRow, it: Approval) -> DaycareError | None:

@@ -15,11 +15,12 @@ from daycare.base.durations import about
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import CHOICES_MAX, GRANT_MAX_S
 from daycare.base.messages import Choice
+from daycare.features.approvals.records import Approval, ApprovalState
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService, Approver, Verdict, batch_hash
 from daycare.features.approvals.views import line, name_of, quoted
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Shows
-from daycare.store.records_approvals import Approval, ApprovalState
 from daycare.store.sqlite.store import Store
 
 _NO_MAX_DIGITS = 18  # more do not fit a row's number
@@ -38,6 +39,7 @@ class ApprovalCommands:
     def __init__(self, service: ApprovalsService, store: Store, live: Live, clock: Clock) -> None:
         self._service = service
         self._store = store
+        self._rows = store.of(ApprovalRows)
         self._live = live
         self._clock = clock
 
@@ -94,7 +96,7 @@ class ApprovalCommands:
         each = "; ".join(f"{tool}: {policy}" for tool, policy in zip(CHANGES, policies, strict=True))
         means = _MEANS[policies[0]] if len(set(policies)) == 1 else f"It depends on the tool ({each})"
         now_ms = self._clock.now_ms()
-        left = [it.until - now_ms for it in await self._store.approvals.grants(agent.id) if it.kind == REQUEST]
+        left = [it.until - now_ms for it in await self._rows.grants(agent.id) if it.kind == REQUEST]
         if left and left[0] > 0:
             granted = f"For {about(left[0] / 1000)} what I ask for is approved at once, unless it is suspicious"
             means = f"{granted}. After that: {means}"

@@ -5,16 +5,17 @@ daemon act for them later, when nobody looks. What people say themselves opens t
 quote, what a tool or another agent brought, and what was remembered of it does not.
 
 The request holds the call as it was to be made. The person's yes begins a turn of the agent in which exactly that call
-is made, once, before the model says anything (`approved_calls`).
+is made, once, before the model says anything (`ApprovalRows.calls`).
 """
 
 from typing import Final
 
-from daycare.agent.provenance import Provenance, approved_calls
+from daycare.agent.provenance import Provenance
 from daycare.base.messages import ToolCall
+from daycare.features.approvals.records import Approval, ApprovalState, CallAction
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalAsk, ApprovalsService
 from daycare.store.records import Agent, Turn, User
-from daycare.store.records_approvals import Approval, ApprovalState, CallAction
 from daycare.store.sqlite.store import Store
 
 KIND: Final = "call"
@@ -25,6 +26,7 @@ class ApprovalGate:
 
     def __init__(self, store: Store, provenance: Provenance, service: ApprovalsService) -> None:
         self._store = store
+        self._rows = store.of(ApprovalRows)
         self._provenance = provenance
         self._service = service
 
@@ -32,7 +34,7 @@ class ApprovalGate:
         """Return what the model reads in place of a result, or "" where the call may be made."""
         _, rows, steps = await self._store.turns.load(turn.turn)
         made = [each.call_id for each in steps if each.kind == "tool" and each.step < step]
-        if call in await approved_calls(self._store, agent, rows) and call.id not in made:
+        if call in await self._rows.calls(agent, rows) and call.id not in made:
             return ""
         read = await self._provenance.of(agent, user, turn, step)
         if not read.others:

@@ -18,10 +18,11 @@ from daycare.base.limits import (
     GRANT_MAX_S,
     KEY_MAX_CHARS,
 )
+from daycare.features.approvals.records import SEEN_MIN_CHARS, Approval, ApprovalState, Grant
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService, Approver
 from daycare.features.approvals.views import ApprovalView, flags, name_of, title
 from daycare.rules.lengthy import aside
-from daycare.store.records_approvals import SEEN_MIN_CHARS, Approval, ApprovalState, Grant
 from daycare.store.sqlite.store import Store
 
 _Text = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
@@ -84,6 +85,7 @@ class ApprovalRoutes:
     def __init__(self, service: ApprovalsService, store: Store, directory: Directory, clock: Clock, owner: str) -> None:
         self._service = service
         self._store = store
+        self._rows = store.of(ApprovalRows)
         self._directory = directory
         self._clock = clock
         self._owner = owner
@@ -103,9 +105,9 @@ class ApprovalRoutes:
         """List requests, without their texts; and what is granted."""
         wish = query(request, ApprovalsQuery)
         states = () if wish.all else (ApprovalState.PENDING,)
-        found = await self._store.approvals.find(decider=wish.user, states=states, before=wish.before, limit=wish.limit)
+        found = await self._rows.find(decider=wish.user, states=states, before=wish.before, limit=wish.limit)
         now_ms = self._clock.now_ms()
-        granted = [await self._grant(each) for each in await self._store.approvals.grants() if each.until > now_ms]
+        granted = [await self._grant(each) for each in await self._rows.grants() if each.until > now_ms]
         return answer({"approvals": [_listed(it) for it in found], "granted": granted})
 
     async def show(self, request: Request) -> Response:

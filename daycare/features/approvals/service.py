@@ -20,10 +20,7 @@ from daycare.base.limits import APPROVALS_PAGE, DOCUMENT_REASON_MAX_CHARS, GRANT
 from daycare.base.messages import Origin
 from daycare.features.approvals.approvers import Approvers
 from daycare.features.approvals.display import Display, Reach
-from daycare.features.approvals.views import ApprovalView, name_of, worst_first
-from daycare.observe.bus import Bus
-from daycare.store.records import Agent, Reply
-from daycare.store.records_approvals import (
+from daycare.features.approvals.records import (
     GRANTABLE,
     SEEN_MIN_CHARS,
     Action,
@@ -36,6 +33,10 @@ from daycare.store.records_approvals import (
     Revision,
     measured,
 )
+from daycare.features.approvals.rows import ApprovalRows
+from daycare.features.approvals.views import ApprovalView, name_of, worst_first
+from daycare.observe.bus import Bus
+from daycare.store.records import Agent, Reply
 from daycare.store.records_documents import Attribution, Place, check_attribution, digest
 from daycare.store.sqlite.store import Store
 
@@ -96,6 +97,7 @@ class ApprovalsService:
         scan: Scan = _nothing,
     ) -> None:
         self._store = store
+        self._rows = store.of(ApprovalRows)
         self._bus = bus
         self._clock = clock
         self._approvers = Approvers(store, owner)
@@ -112,7 +114,7 @@ class ApprovalsService:
         `InvalidError` for what cannot be kept, `ConflictError` APPROVAL_POINTLESS, `BusyError` past the bounds.
         """
         key = f"{agent.id}:{ask.turn}:{ask.step}{ask.mark and f':{ask.mark}'}"
-        first = await self._store.approvals.by_key(key)
+        first = await self._rows.by_key(key)
         if first is not None:
             return first
         check_attribution(
@@ -122,7 +124,7 @@ class ApprovalsService:
         await self._approvers.check_place(agent, ask.action)
         decider = await self._approvers.of(agent, ask.action)
         try:
-            await self._store.approvals.check_room(agent.path, self._clock.now_ms())
+            await self._rows.check_room(agent.path, self._clock.now_ms())
             it, is_new = await self._made(agent, ask, key, decider)
         except BusyError as full:
             if full.code in ("APPROVALS_OPEN", "APPROVALS_HOURLY"):
@@ -155,7 +157,7 @@ class ApprovalsService:
             )
             show = await self._display.letter(agent, decider, ask.action, old, after, new.salt)
             try:
-                return await self._store.approvals.request(new, show)
+                return await self._rows.request(new, show)
             except ConflictError as changed:
                 if changed.code != "DOCUMENT_CHANGED" or number == APPROVAL_TRIES_MAX - 1:
                     raise
@@ -165,13 +167,13 @@ class ApprovalsService:
 
     async def open(self, decider: str) -> list[Approval]:
         """Return what waits for a person's decision, the oldest first."""
-        found = await self._store.approvals.find(decider=decider, states=[ApprovalState.PENDING], limit=APPROVALS_PAGE)
+        found = await self._rows.find(decider=decider, states=[ApprovalState.PENDING], limit=APPROVALS_PAGE)
         now_ms = self._clock.now_ms()
         return [it for it in reversed(found) if it.expires_at > now_ms]
 
     async def get(self, no: int) -> Approval:
         """Return a request. Raises `NotFoundError`."""
-        it = await self._store.approvals.get(no)
+        it = await self._rows.get(no)
         if it is None:
             raise NotFoundError("APPROVAL_UNKNOWN", f"looking up request {no}: there is none", hint="daycare approvals")
         return it
@@ -200,7 +202,7 @@ class ApprovalsService:
 
     async def pending_reply_to(self, by: str, connector: str, user: str, receipt: str) -> int | None:
         """Return the request that a person answers who replies to a message: a pending one that is theirs to decide."""
-        it = await self._store.approvals.shown_by(by, connector, user, receipt)
+        it = await self._rows.shown_by(by, connector, user, receipt)
         return None if it is None or it.action.verb in ("delete", "call") else it.no
 
     async def seen_for_sure(self, it: Approval, user: str) -> bool:
@@ -208,14 +210,14 @@ class ApprovalsService:
 
         It never was different, its message arrived there, and nothing about it is suspicious.
         """
-        return it.revision == 1 and not it.flagged and await self._was_shown(it, user)
+        return it.revision == 1 and not it.flagged and await self._rows.was_shown(it.no, it.content_hash, user)
 
     async def batch(self, kind: str, by: Approver, user: str) -> list[Approval]:
         """Return what a person may approve together in a user's conversation: unflagged, and shown there as it is."""
         return [
             it
             for it in await self.open(by.user)
-            if it.kind == kind and not it.flagged and await self._was_shown(it, user)
+            if it.kind == kind and not it.flagged and await self._rows.was_shown(it.no, it.content_hash, user)
         ]
 
     async def outcome(self, it: Approval, *, already: bool = False) -> str:
@@ -241,7 +243,7 @@ class ApprovalsService:
         if verdict == "edit":
             return await self._edit(it, by, seen, text)
         try:
-            decided, is_new = await self._store.approvals.decide(
+            decided, is_new = await self._rows.decide(
                 no, verdict, seen=seen, by=by.key, why=why[:DOCUMENT_REASON_MAX_CHARS]
             )
         except ConflictError as error:
@@ -306,7 +308,7 @@ class ApprovalsService:
     async def undo(self, no: int, by: Approver) -> Approval:
         """Take back what an approved request did to its document, by a new version of that."""
         await self._mine(no, by)
-        undone, is_new = await self._store.approvals.undo(no, by=by.key)
+        undone, is_new = await self._rows.undo(no, by=by.key)
         if is_new:
             self._publish(undone, "undone", by.key)
         return undone
@@ -323,12 +325,12 @@ class ApprovalsService:
             raise InvalidError("GRANT_REFUSED", f"granting something to {agent.path}: a group's requests are asked for")
         until = self._clock.now_ms() + round(hours * 3_600_000)
         grant = Grant(agent_id=agent.id, kind=kind, user=decider, by=by.key, until=until)
-        await self._store.approvals.grant(grant)
+        await self._rows.grant(grant)
         return grant
 
     async def expire(self) -> int:
         """End requests whose time is over, a bounded number; return how many."""
-        ended = await self._store.approvals.expire(APPROVALS_PAGE)
+        ended = await self._rows.expire(APPROVALS_PAGE)
         for it in ended:
             self._publish(it, it.state)
         return len(ended)
@@ -351,7 +353,7 @@ class ApprovalsService:
         except (InvalidError, ConflictError) as error:
             if isinstance(error, ConflictError) and error.code != "APPROVAL_POINTLESS":
                 return error
-            ended = await self._store.approvals.outdate(it.no, seen=it.content_hash, why=error.message)
+            ended = await self._rows.outdate(it.no, seen=it.content_hash, why=error.message)
             self._publish(ended, ended.state)
             return ConflictError("APPROVAL_STALE", f"approving request {it.no}: {what}; it has ended: {error.message}")
         return _changed(it.no, f"{what}. Look at it again as it would be now")
@@ -364,7 +366,7 @@ class ApprovalsService:
                 action=action, base_hash=base_hash, salt=_salt(), findings=findings, edited_by=edited_by
             )
             try:
-                revised = await self._store.approvals.revise(it.no, revision, seen=it.content_hash)
+                revised = await self._rows.revise(it.no, revision, seen=it.content_hash)
                 break
             except ConflictError as changed:
                 if changed.code != "DOCUMENT_CHANGED" or number == APPROVAL_TRIES_MAX - 1:
@@ -387,9 +389,6 @@ class ApprovalsService:
         if action.verb == "delete":
             return ()
         return tuple(worst_first(await self.scan(action.text))[:APPROVAL_FINDINGS_MAX])
-
-    async def _was_shown(self, it: Approval, user: str) -> bool:
-        return await self._store.approvals.was_shown(it.no, it.content_hash, user)
 
     async def _mine(self, no: int, by: Approver) -> Approval:
         it = await self.get(no)

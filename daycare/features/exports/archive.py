@@ -17,7 +17,7 @@ from daycare import __version__
 from daycare.base.errors import InvalidError
 from daycare.base.limits import EXPORT_CHUNK_BYTES, EXPORT_FILES_MAX, EXPORT_LINE_MAX_BYTES, EXPORT_MAX_BYTES
 from daycare.features.exports import tar
-from daycare.store.records_exports import (
+from daycare.features.exports.records import (
     ORDER,
     AgentRecord,
     Anything,

@@ -27,10 +27,7 @@ from daycare.base.path import Kind, Path, check_name
 from daycare.base.permission import OwnRule, Permissions, own_flaws
 from daycare.base.times import is_moment, is_time
 from daycare.features.exports.names import path_of
-from daycare.rules.consent import within
-from daycare.rules.document_paths import parse
-from daycare.store.records_documents import Attribution, Layer, check_attribution, check_text, digest
-from daycare.store.records_exports import (
+from daycare.features.exports.records import (
     AgentRecord,
     Anything,
     DocumentRecord,
@@ -44,6 +41,9 @@ from daycare.store.records_exports import (
     SummaryRecord,
     TurnRecord,
 )
+from daycare.rules.consent import within
+from daycare.rules.document_paths import parse
+from daycare.store.records_documents import Attribution, Layer, check_attribution, check_text, digest
 
 EXPORT_AGENTS_MAX: Final = 10_000  # of one subtree: their ids are in memory while they come in
 EXPORT_MEMORIES_MAX: Final = 100_000  # other writes wait while they get into the index, 0.1 ms for each

@@ -27,12 +27,7 @@ from daycare.features.exports.archive import ExportArchive, ExportManifest, Expo
 from daycare.features.exports.checking import Checker, checked
 from daycare.features.exports.names import Renaming, is_identity, path_of, with_files
 from daycare.features.exports.narrowing import Arriving, Leaving
-from daycare.features.exports.settings_filter import SettingsFilter
-from daycare.features.exports.stored import StoredFiles
-from daycare.rules.permissions import Rules
-from daycare.settings import Live
-from daycare.store.records import AgentConfig
-from daycare.store.records_exports import (
+from daycare.features.exports.records import (
     AgentRecord,
     Anything,
     ArrivingAgent,
@@ -45,6 +40,12 @@ from daycare.store.records_exports import (
     Snapshot,
     TurnRecord,
 )
+from daycare.features.exports.rows import ExportRows
+from daycare.features.exports.settings_filter import SettingsFilter
+from daycare.features.exports.stored import StoredFiles
+from daycare.rules.permissions import Rules
+from daycare.settings import Live
+from daycare.store.records import AgentConfig
 from daycare.store.sqlite.store import Store
 
 _ROOTS: Final = (Kind.AGENT, Kind.SUBUSER, Kind.APP, Kind.TASK, Kind.CRON, Kind.CONNECTOR)
@@ -98,7 +99,7 @@ class ExportEngine:
         spending: Callable[[], object] = lambda: None,
     ) -> None:
         self._store = store
-        self._apart = store.exports.apart
+        self._rows = store.of(ExportRows)
         self._directory = directory
         self._check = check
         self._clock = clock
@@ -116,9 +117,9 @@ class ExportEngine:
         """Make an export, which is kept for a while under the report's `id`. Raises `NotFoundError`."""
         self._kept.make_room()
         async with self._turn:
-            file = await self._apart(lambda: anonymous(self._folder))
+            file = await self._rows.apart(lambda: anonymous(self._folder))
             try:
-                manifest = await self._apart(lambda: self._write(file, path, progress, shared=shared))
+                manifest = await self._rows.apart(lambda: self._write(file, path, progress, shared=shared))
             except BaseException:
                 file.close()
                 raise
@@ -130,7 +131,7 @@ class ExportEngine:
         kept = self._kept.take(export_id, "export")
         try:
             kept.file.seek(0)
-            while data := await self._apart(lambda: kept.file.read(EXPORT_CHUNK_BYTES)):
+            while data := await self._rows.apart(lambda: kept.file.read(EXPORT_CHUNK_BYTES)):
                 yield data
         finally:
             kept.file.close()
@@ -145,7 +146,7 @@ class ExportEngine:
         progress.stage = "reading"
         spool = ExportSpool(self._folder)
         try:
-            with self._store.exports.snapshot(path, shared=shared) as it:
+            with self._rows.snapshot(path, self._store.tables, shared=shared) as it:
                 leaving = Leaving(self._rules(), self._live.now.approvals, list(map(path_of, it.paths())), to)
                 ids = _write_records(it, spool, progress, leaving, receipts=to is None)
                 progress.stage, progress.done = "packing", 0
@@ -165,15 +166,15 @@ class ExportEngine:
     async def receive(self, data: AsyncIterable[bytes]) -> tuple[str, int]:
         """Keep an upload for a while; return its id and size. Raises `InvalidError` EXPORT_TOO_LARGE."""
         self._kept.make_room()
-        file = await self._apart(lambda: anonymous(self._folder))
+        file = await self._rows.apart(lambda: anonymous(self._folder))
         size = 0
         try:
             async for piece in data:
                 size += len(piece)
                 if size > EXPORT_MAX_BYTES:
                     raise InvalidError("EXPORT_TOO_LARGE", f"reading an export: it has over {EXPORT_MAX_BYTES} bytes")
-                await self._apart(lambda piece=piece: file.write(piece))  # type: ignore[misc]
-            await self._apart(file.flush)
+                await self._rows.apart(lambda piece=piece: file.write(piece))  # type: ignore[misc]
+            await self._rows.apart(file.flush)
         except BaseException:
             file.close()
             raise
@@ -200,9 +201,9 @@ class ExportEngine:
         async with self._turn:
             root = await self._target(to)
             source = await self._directory.at(path)
-            file = await self._apart(lambda: anonymous(self._folder))
+            file = await self._rows.apart(lambda: anonymous(self._folder))
             try:
-                await self._apart(lambda: self._write(file, source.path, progress, shared=False, to=root))
+                await self._rows.apart(lambda: self._write(file, source.path, progress, shared=False, to=root))
                 trusted = root.user == source.user and scope_of(str(root)) == scope_of(source.path)
                 return await self._bring(file, root, progress, approve=False, dry_run=False, trusted=trusted)
             finally:
@@ -234,7 +235,7 @@ class ExportEngine:
     ) -> ExportReport:
         archive = ExportArchive(file)
         progress.stage, progress.done = "checking", 0
-        source = await self._apart(lambda: archive.manifest().path)
+        source = await self._rows.apart(lambda: archive.manifest().path)
         checker = Checker(lambda below: self._place(root, below), source)
         take = checked(checker.take)
 
@@ -250,7 +251,7 @@ class ExportEngine:
                 raise wrong(error.message) from None
             return manifest
 
-        manifest = await self._apart(read)
+        manifest = await self._rows.apart(read)
         settings = SettingsFilter(self._check)
         renaming = Renaming(manifest.path, root, trusted=trusted)
         arriving = Arriving(self._rules(), self._live.now.approvals, renaming, checker.paths)
@@ -262,12 +263,11 @@ class ExportEngine:
             LeftOut(what=f"setting `{name}`", count=count, why="only older versions of daycare had it")
             for name, count in archive.dropped.items()
         )
-        report = _told(manifest, str(root))
         held = () if approve or trusted else tuple(sorted(set(checker.identity)))
-        report = replace(report, agents=tuple(map(str, checker.paths)), held=held)
+        report = replace(_told(manifest, str(root)), agents=tuple(map(str, checker.paths)), held=held)
         if dry_run:
             return replace(report, dry_run=True, left_out=(*report.left_out, *older, *settings.left_out))
-        await self._store.exports.sweep()
+        await self._rows.sweep()
         key = new_trace_id()
         progress.stage, progress.done = "files", 0
         files = await self._keep_files(archive, key, root.user, progress)
@@ -294,7 +294,7 @@ class ExportEngine:
         incoming = Incoming(
             key=key, user=root.user, scope=scope_of(str(root)), agents=_arrivals(checker.paths), files=tuple(files)
         )
-        brought = await self._store.exports.bring_in(incoming, records)
+        brought = await self._rows.bring_in(incoming, records)
         self._spending()
         progress.stage = "done"
         left_out = (*manifest.left_out, *older, *brought.left_out, *settings.left_out)
@@ -308,8 +308,8 @@ class ExportEngine:
     ) -> list[tuple[int, FileRecord]]:
         found: list[tuple[int, FileRecord]] = []
         source = archive.files()
-        while page := await self._apart(lambda: _page(source)):
-            ids = await self._store.exports.keep_files(key, user, page)
+        while page := await self._rows.apart(lambda: _page(source)):
+            ids = await self._rows.keep_files(key, user, page)
             found += [(file_id, record) for file_id, (_, record, _) in zip(ids, page, strict=True)]
             progress.done += sum(len(data) for *_, data in page)
         return found

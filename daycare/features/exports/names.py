@@ -12,7 +12,7 @@ from daycare.base.limits import DOCUMENT_PROVENANCE_MAX, DOCUMENT_REASON_MAX_CHA
 from daycare.base.messages import File, Message, Part, ToolCall, ToolResult
 from daycare.base.path import Kind, Path
 from daycare.base.permission import OwnRule, Permissions, Rule
-from daycare.store.records_exports import AgentRecord, Anything, DocumentRecord, JobRecord, ReceiptRecord, TurnRecord
+from daycare.features.exports.records import AgentRecord, Anything, DocumentRecord, JobRecord, ReceiptRecord, TurnRecord
 
 Files = Callable[[int], int]  # from the number of a file to another, 0 for one that is not there
 

@@ -15,11 +15,11 @@ from daycare.base.path import Kind, Path, Pattern
 from daycare.base.permission import EVERY, SCHEDULE, SPAWN, WRITE_MEMORY, Decision, OwnRule, Permissions, Rule
 from daycare.base.scope import user_in
 from daycare.features.exports.names import Renaming, path_of
+from daycare.features.exports.records import AgentRecord, Anything, JobBounds, JobRecord
 from daycare.rules.consent import within
 from daycare.rules.permissions import Party, Rules
 from daycare.store.records import AgentConfig
 from daycare.store.records_bounds import bound_by
-from daycare.store.records_exports import AgentRecord, Anything, JobBounds, JobRecord
 from daycare.tools.catalogue import TASKS_ONLY
 
 _STRICTNESS: Final = list(Decision)

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from daycare.base.consent import Consent
 from daycare.base.errors import InvalidError, NotFoundError
+from daycare.features.exports.records import LeftOut
 from daycare.store.records import AgentConfig
-from daycare.store.records_exports import LeftOut
 
 
 class SettingsFilter:

@@ -23,6 +23,8 @@ from daycare.base.path import Kind
 from daycare.base.permission import WRITE_MEMORY, Decision
 from daycare.base.sections import added
 from daycare.base.times import local_time
+from daycare.features.approvals.records import Approval, ApprovalState, DocumentAction
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalAsk, ApprovalsService
 from daycare.features.memory.conversation_log import is_echo
 from daycare.features.memory.documents.records import DocumentDraft, LayerState
@@ -34,7 +36,6 @@ from daycare.rules.document_paths import DAILY, MEMORY, parse
 from daycare.rules.taint import Sources
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
-from daycare.store.records_approvals import Approval, ApprovalState, DocumentAction
 from daycare.store.records_documents import Attribution, Layer, Place
 from daycare.store.sqlite.store import Store
 
@@ -209,7 +210,7 @@ class TurnMemory(TurnReading):
 
     async def _said_yes(self, place: Place, verb: Verb, need: Need) -> str | None:
         """Return who approved such a change in this conversation, if anybody did and let it stand."""
-        found = await self._home.store.approvals.find(
+        found = await self._home.store.of(ApprovalRows).find(
             decider=self._agent.user, states=(ApprovalState.APPROVED,), limit=APPROVALS_PAGE
         )
         for it in found:
@@ -244,7 +245,7 @@ class TurnMemory(TurnReading):
     async def _begin(self, path: str) -> str | None:
         """Return what this very change came to before a crash, whatever the settings or the document say by now."""
         self._changes += 1
-        it = await self._home.store.approvals.by_key(self._key)
+        it = await self._home.store.of(ApprovalRows).by_key(self._key)
         if it is not None:
             return _told(it, path)
         states = await self._documents.explain(self._agent, path)

@@ -18,6 +18,8 @@ from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.ids import new_agent_id
 from daycare.base.messages import Origin
 from daycare.base.path import Kind, Path
+from daycare.features.approvals.findings import findings_of
+from daycare.features.approvals.records import ApprovalFinding
 from daycare.features.cron.records import NewCronJob
 from daycare.features.cron.rows import CronRows
 from daycare.features.signals.rows import SignalRows
@@ -35,9 +37,7 @@ from daycare.ops.importers.import_model import (
 )
 from daycare.ops.importers.report import ImportItem, Outcome
 from daycare.ops.importers.words import free, slug
-from daycare.rules.findings import findings_of
 from daycare.store.records import Agent, AgentConfig, NewAgent, User
-from daycare.store.records_approvals import ApprovalFinding
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault, check_key_name
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import apsw
 
-from daycare.store.records import Agent, InboxRow
+from daycare.store.records import Agent, InboxRow, Shows
 
 if TYPE_CHECKING:
     from daycare.store.sqlite.writer import Tx
@@ -52,6 +52,15 @@ class TurnAnswered(NamedTuple):
     result: str
 
 
+class ReplyQueued(NamedTuple):
+    """A reply is queued for its user, in an agent's conversation; `shows` is what else it is about."""
+
+    seq: int
+    user: str
+    origin: str
+    shows: Shows | None
+
+
 class ReplyMoved(NamedTuple):
     """A reply that had been given up waits again, under another number."""
 
@@ -72,6 +81,44 @@ class MessageForgotten(NamedTuple):
     instead: str
 
 
+class TracesForgotten(NamedTuple):
+    """What happened under these traces since they `began` (wall ms) is forgotten, `instead` stands for it.
+
+    Whoever forgets some of it adds what was there to `shreds`, for the file to be searched for it afterwards.
+    """
+
+    began: Mapping[str, int]
+    instead: str
+    shreds: list[str]
+
+
+class VersionForgotten(NamedTuple):
+    """The words of a version of a document that was written under this key are forgotten; see `TracesForgotten`."""
+
+    key: str
+    instead: str
+    shreds: list[str]
+
+
+class RowsExpired(NamedTuple):
+    """What ended before `before_ms` is kept no longer, and it is `now_ms`: `limit` rows of each table are deleted.
+
+    Whoever deletes some adds to `deleted` how many.
+    """
+
+    before_ms: int
+    now_ms: int
+    limit: int
+    deleted: list[int]
+
+
+class AgentExpired(NamedTuple):
+    """Nothing of an agent that died long ago is kept. Whoever deletes some of it adds to `deleted` how many rows."""
+
+    agent_id: str
+    deleted: list[int]
+
+
 class UserLeaving(NamedTuple):
     """A user is removed: nothing that comes by itself is to come any more. Their agents live still."""
 
@@ -80,9 +127,10 @@ class UserLeaving(NamedTuple):
 
 
 class UserLeft(NamedTuple):
-    """A user is removed, and their agents have ended."""
+    """A user is removed: their agents have ended, and what was still to be said to them is given up."""
 
     user: str
+    reason: str
 
 
 F = TypeVar("F", bound="Follower")

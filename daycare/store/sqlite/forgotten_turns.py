@@ -14,9 +14,7 @@ from msgspec.structs import replace
 from daycare.base.causes import words_in
 from daycare.base.errors import ConflictError
 from daycare.base.messages import Envelope, File, Message, Part, Text, ToolCall, ToolResult, read_envelope
-from daycare.store.records_approvals import ApprovalState
-from daycare.store.sqlite import approval_rows
-from daycare.store.sqlite.facts import MessageForgotten
+from daycare.store.sqlite.facts import MessageForgotten, TracesForgotten
 from daycare.store.sqlite.memory_rows import fetch, stemmer, those
 from daycare.store.sqlite.turns import seqs_of
 from daycare.store.sqlite.writer import Tx
@@ -95,7 +93,8 @@ def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *,
         " GROUP BY trace",
         (those(numbers),),
     )
-    since = _json(dict(began) if traces else {})
+    first: dict[str, int] = dict(began) if traces else {}
+    since = _json(first)
     replies = fetch(
         tx.db,
         f"SELECT seq FROM outbox WHERE turn IN (SELECT value FROM carray(?2)) OR {_since('created_at')}",
@@ -108,8 +107,7 @@ def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *,
     _forget_letters(tx, seqs, [seq for (seq,) in replies], since, shreds)
     _forget_timers(tx, since, shreds)
     _forget_events(tx, since)
-    asked = fetch(tx.db, f"SELECT no FROM approvals WHERE {_since('created_at')}", (since,))
-    forget_requests(tx, [no for (no,) in asked], shreds)
+    tx.tell(TracesForgotten(first, FORGOTTEN, shreds))
     return sum(_forget_summaries(tx, agent_id, turn, shreds) for agent_id, turn in turns)
 
 
@@ -118,25 +116,6 @@ def _since(column: str) -> str:
     return (
         f"trace IN (SELECT key FROM json_each(?1)) AND {column} >= (SELECT value FROM json_each(?1) WHERE key = trace)"
     )
-
-
-def forget_requests(tx: Tx, numbers: Iterable[int], shreds: list[str]) -> None:
-    """Remove what requests for approval ask for, and why; one that waits cannot be decided any more."""
-    for no in numbers:
-        it = approval_rows.get(tx.db, no)
-        if it is None:
-            continue
-        shreds += [it.action.text, it.reason, it.why, *(each.excerpt for each in it.findings)]
-        bare = replace(
-            it,
-            action=it.action.bare(FORGOTTEN),
-            reason=FORGOTTEN if it.reason else "",
-            why=FORGOTTEN if it.why else "",
-            findings=tuple(replace(each, excerpt="") for each in it.findings),
-        )
-        if it.state is ApprovalState.PENDING:
-            bare = replace(bare, state=ApprovalState.STALE, decided_at=tx.now)
-        approval_rows.save(tx, bare)
 
 
 # -- one kind of rows each ---------------------------------------------------------------------------------------------

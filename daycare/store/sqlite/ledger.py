@@ -7,7 +7,9 @@ import apsw
 from daycare.store.records import TraceEntry
 from daycare.store.sqlite import budgets
 from daycare.store.sqlite.database import count
+from daycare.store.sqlite.facts import RowsExpired
 from daycare.store.sqlite.readers import Readers
+from daycare.store.sqlite.sql import delete_older
 from daycare.store.sqlite.writer import Tx, Writer
 
 EVENTS_MAX_ROWS: Final = 200_000
@@ -113,8 +115,7 @@ class Ledger:
     async def expire(self, before_ms: int, now_ms: int | None = None) -> int:
         """Delete a bounded number of finished rows that ended before `before_ms`; return how many (0: all done).
 
-        The newest row of each table stays, so that its number is never given to another. So does what was committed
-        after a row that is young: it only looks old, as the clock was behind.
+        Some stay, see `delete_older`.
         """
 
         def run(tx: Tx) -> int:
@@ -126,16 +127,12 @@ class Ledger:
                 ("events", "no", "at"),
                 ("spend", "no", "at"),
                 ("files", "id", "created_at"),
-                ("approvals", "no", "decided_at"),
-                ("approval_messages", "outbox", "created_at"),
             ):
-                tx.run(
-                    f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {ended} < ?1 AND {key} <"
-                    f" coalesce((SELECT {key} FROM {table} WHERE {ended} BETWEEN ?1 AND ?2 ORDER BY {key} LIMIT 1),"
-                    f" (SELECT max({key}) FROM {table})) ORDER BY {key} LIMIT {_EXPIRE_ROWS})",
-                    (before_ms, now),
-                )
+                tx.run(delete_older(table, key, ended), (before_ms, now, _EXPIRE_ROWS))
                 deleted += tx.db.changes()
+            theirs: list[int] = []
+            tx.tell(RowsExpired(before_ms, now, _EXPIRE_ROWS, theirs))
+            deleted += sum(theirs)
             # A turn's messages are the conversation and stay; its journal was for crashes and `trace`.
             tx.run(
                 "DELETE FROM steps WHERE turn IN (SELECT DISTINCT s.turn FROM steps s JOIN history h USING (turn)"

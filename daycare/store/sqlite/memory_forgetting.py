@@ -13,8 +13,9 @@ from daycare.store.records_documents import Place, digest
 from daycare.store.records_memories import EntityPart, Forgotten
 from daycare.store.sqlite import scrub
 from daycare.store.sqlite.document_versions import WHOLE, stand_alone
+from daycare.store.sqlite.facts import VersionForgotten
 from daycare.store.sqlite.forgotten_lookups import lookups_of
-from daycare.store.sqlite.forgotten_turns import FORGOTTEN, came_of, forget_requests, forget_turns, notes_since
+from daycare.store.sqlite.forgotten_turns import FORGOTTEN, came_of, forget_turns, notes_since
 from daycare.store.sqlite.memory_chunks import chunks_of
 from daycare.store.sqlite.memory_extraction import renew_mark
 from daycare.store.sqlite.memory_part import MemoryPart
@@ -255,6 +256,4 @@ def _forget_version(tx: Tx, old: _Version, shreds: list[str]) -> None:
         "UPDATE documents SET text = ?1, tail = 0, reason = CASE reason WHEN '' THEN '' ELSE ?1 END WHERE no = ?2",
         (FORGOTTEN, old.no),
     )
-    request = old.key.removeprefix("approval:")
-    if request != old.key and request.isdigit():
-        forget_requests(tx, [int(request)], shreds)
+    tx.tell(VersionForgotten(old.key, FORGOTTEN, shreds))

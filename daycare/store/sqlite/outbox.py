@@ -11,7 +11,7 @@ from daycare.base.messages import Choice, Envelope, EnvelopeKind, File, Origin
 from daycare.store.records import Agent, OutboxRow, Reply, Shows
 from daycare.store.sqlite import letters, mailbox
 from daycare.store.sqlite.database import counted
-from daycare.store.sqlite.facts import ReplyMoved
+from daycare.store.sqlite.facts import ReplyMoved, ReplyQueued
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -145,12 +145,7 @@ def insert(tx: Tx, agent: tuple[str, str, str, str], turn: int | None, trace: st
     )
     seq = tx.db.last_insert_rowid()
     tx.commit.connectors.add(reply.connector)
-    if reply.shows is not None:
-        tx.run(
-            "INSERT INTO approval_messages (outbox, no, user, origin, content_hash, created_at)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            (seq, reply.shows.no, user, origin, reply.shows.content_hash, tx.now),
-        )
+    tx.tell(ReplyQueued(seq, user, origin, reply.shows))
     overflow = tx.one(
         "SELECT seq FROM outbox WHERE path = ? AND state < 2 ORDER BY seq DESC LIMIT 1 OFFSET ?",
         (path, OUTBOX_MAX_MESSAGES),

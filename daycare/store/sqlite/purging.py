@@ -62,7 +62,6 @@ _NAMES: Final = {  # what people call rows of the core
     "documents": "versions of documents",
     "memories": "memories",
     "files": "files",
-    "approvals": "requests",
     "user_connector_keys": "accounts",
     "spend": "calls of models",
     "spending": "sums of money",

@@ -1,18 +1,15 @@
 """Removing a user: whatever is theirs or below them ends in one transaction. Rows stay, for people to look at.
 
-doors (keys) | what comes by itself (jobs, subscriptions, signals) | agents with their turns, messages and timers |
-what was to be heard or decided (replies, requests) | money (reservations, budgets)
+doors (keys) | what comes by itself, of capabilities (`UserLeaving`) | agents with their turns, messages and timers |
+what was to be heard (replies) | what else capabilities keep (`UserLeft`) | money (reservations, budgets)
 """
 
 from typing import Final
 
 from daycare.base.errors import ConflictError
-from daycare.base.messages import EnvelopeKind
 from daycare.base.path import Kind
 from daycare.store.records import User
-from daycare.store.records_approvals import ApprovalState
-from daycare.store.sqlite import approval_rows as rows
-from daycare.store.sqlite import approvals, budgets, lives, outbox, people
+from daycare.store.sqlite import budgets, lives, outbox, people
 from daycare.store.sqlite.facts import UserLeaving, UserLeft
 from daycare.store.sqlite.writer import Tx
 
@@ -36,10 +33,9 @@ def remove(tx: Tx, user_id: str) -> list[str]:
     for user in gone:
         _end_agents(tx, user)
     for user in gone:
-        tx.tell(UserLeft(user.id))
         for seq in _numbers(tx, "SELECT seq FROM outbox WHERE state < 2 AND user = ?", user.id):
             outbox.give_up(tx, seq, "USER_REMOVED", _REASON)
-        _end_requests(tx, user)
+        tx.tell(UserLeft(user.id, _REASON))
         budgets.end_of(tx, user.id, [f"/{user.id}", *([_address(user)] if user.parent else [])])
     tx.commit.budgets = tx.commit.people = True
     return [user.id for user in gone]
@@ -64,18 +60,6 @@ def _end_agents(tx: Tx, user: User) -> None:
         lives.set_state(tx, str(agent_id), "dead", _REASON, None)
         tx.commit.cut_off.add(str(agent_id))
         tx.run("UPDATE memory_marks SET through = newest WHERE agent_id = ?", (agent_id,))  # no worker reads on
-
-
-def _end_requests(tx: Tx, user: User) -> None:
-    """End what a user's agents have asked for and what a user was to decide; forget what they granted."""
-    theirs = "state = 'pending' AND (user = ?1 OR decider = ?1) ORDER BY no"
-    for it in rows.APPROVALS.find(tx.db, theirs, (user.id,)):
-        why = _REASON if it.user == user.id else "the person who was to decide it was removed"
-        text = f"Request {it.no} ({it.action.name}) cannot be decided any more: {why}. Nothing was changed."
-        approvals.end(tx, it, ApprovalState.STALE, "", why, text, EnvelopeKind.NOTICE)
-    tx.run(
-        "DELETE FROM approval_grants WHERE user = ?1 OR agent_id IN (SELECT id FROM agents WHERE user = ?1)", (user.id,)
-    )
 
 
 def _address(user: User) -> str:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import apsw
 
 from daycare.store.sqlite.facts import Follower, Followers
+from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.writer import Tx, Writer
 
 T = TypeVar("T")
@@ -35,9 +36,10 @@ class Rows:
     tables: ClassVar[tuple[Table, ...]] = ()
     followers: ClassVar[tuple[type[Follower], ...]] = ()
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+    def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers) -> None:
         self._writer = writer
-        self._reader = reader
+        self._reader = reader  # in the loop's thread
+        self._readers = readers  # for other threads
 
     async def _write(self, fn: Callable[[Tx], T], size: int = 0) -> T:
         """Run a function in a transaction, together with what others write; return once it is durable."""

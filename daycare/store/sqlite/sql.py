@@ -33,6 +33,19 @@ def insert_into(table: str, columns: Collection[str]) -> str:
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks(columns)})"
 
 
+def delete_older(table: str, key: str, ended: str) -> str:
+    """Return the statement that deletes rows that ended before ?1, ?3 of them at most; now it is ?2.
+
+    The newest row stays, so that its number is never given to another. So does what was committed after a row that is
+    young: it only looks old, as the clock was behind.
+    """
+    return (
+        f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {ended} < ?1 AND {key} <"
+        f" coalesce((SELECT {key} FROM {table} WHERE {ended} BETWEEN ?1 AND ?2 ORDER BY {key} LIMIT 1),"
+        f" (SELECT max({key}) FROM {table})) ORDER BY {key} LIMIT ?3)"
+    )
+
+
 def marks(values: Collection[object]) -> str:
     """Return a mark for each value, as `IN (...)` takes them."""
     return ", ".join("?" * len(values))

@@ -24,12 +24,10 @@ from daycare.base.errors import DaycareError
 from daycare.store.records import Commit
 from daycare.store.sqlite import budgets, lives, removal, scrub
 from daycare.store.sqlite.agents import Agents
-from daycare.store.sqlite.approvals import Approvals
 from daycare.store.sqlite.behaviours import BehaviourStore
 from daycare.store.sqlite.database import MEMORY, connect_reader, describing, file_of, open_writer
 from daycare.store.sqlite.dead import DeadLetters
 from daycare.store.sqlite.documents import DocumentStore
-from daycare.store.sqlite.exports import Exports
 from daycare.store.sqlite.files import Files
 from daycare.store.sqlite.guard import Guard
 from daycare.store.sqlite.inbox import Inbox
@@ -96,11 +94,10 @@ class Store:
         self.files = Files(*parts, self._readers)
         self.documents = DocumentStore(*parts, self._readers)
         self.memories = Memories(*parts, self._readers, clock)
-        self.approvals = Approvals(*parts)
         self.budgets = budgets.BudgetStore(*parts)
         self.timers = Timers(*parts)
-        self.exports = Exports(self._writer, self._readers, [table for kind in rows for table in kind.tables])
-        self._rows: dict[type, Rows] = {kind: kind(*parts) for kind in rows}
+        self.tables = tuple(table for kind in rows for table in kind.tables)  # of capabilities
+        self._rows: dict[type, Rows] = {kind: kind(*parts, self._readers) for kind in rows}
         self.behaviours = BehaviourStore(*parts)
         self.upkeep = UpkeepStore(*parts)
         self.metrics = StoreMetricsReader(self._writer, self._readers)

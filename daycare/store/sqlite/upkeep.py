@@ -12,6 +12,7 @@ from daycare.store.records_documents import Layer
 from daycare.store.records_upkeep import Space, UnreadMessage, Vitals
 from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.document_versions import WHOLE
+from daycare.store.sqlite.facts import AgentExpired
 from daycare.store.sqlite.memory_rows import fetch, remove
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -34,11 +35,8 @@ _OWN: Final = (  # tables with rows of an agent by its id, and what may be delet
     ("waits", "agent_id = ?1"),
     ("timers", "agent_id = ?1"),
     ("sessions", "agent_id = ?1"),
-    ("approval_grants", "agent_id = ?1"),
     ("behaviour_states", "agent_id = ?1"),
     ("memory_marks", "agent_id = ?1"),
-    ("signal_subscriptions", "agent_id = ?1"),
-    ("heartbeats", "agent_id = ?1"),
     ("outbox", "path = ?2 AND state < 2 AND agent_id = ?1 AND seq < (SELECT max(seq) FROM outbox)"),
     ("dead_letters", "agent_id = ?1 AND created_at < ?3 AND no < (SELECT max(no) FROM dead_letters)"),
 )
@@ -251,6 +249,9 @@ def _delete_own(tx: Tx, agent_id: str, path: str, before_ms: int) -> int:
         deleted += (many := tx.db.changes())
         if many and table == "dead_letters":
             tx.memory.count_letters(tx.db)
+    theirs: list[int] = []
+    tx.tell(AgentExpired(agent_id, theirs))
+    deleted += sum(theirs)
     if not _is_anywhere(tx, agent_id):
         tx.run("DELETE FROM agents WHERE id = ?", (agent_id,))
         tx.commit.agents.add(agent_id)

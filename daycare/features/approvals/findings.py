@@ -1,7 +1,7 @@
 """What the scanner found, as a request for approval keeps it."""
 
+from daycare.features.approvals.records import ApprovalFinding
 from daycare.rules.suspicion import scan_gently
-from daycare.store.records_approvals import ApprovalFinding
 
 _EXCERPT_MAX_CHARS = 200  # of a passage: enough to find it
 

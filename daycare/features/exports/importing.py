@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from daycare.base.errors import BusyError, ConflictError
 from daycare.base.limits import CRON_JOBS_MAX
 from daycare.base.messages import Envelope, Origin
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
-from daycare.store.records_exports import (
+from daycare.features.exports import rows_receipts
+from daycare.features.exports.records import (
     AgentRecord,
     Anything,
     ArrivingAgent,
@@ -29,8 +29,9 @@ from daycare.store.records_exports import (
     SummaryRecord,
     TurnRecord,
 )
+from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.store.records_memories import NewMemory, Tier
-from daycare.store.sqlite import budgets, documents, export_receipts, memory_rows, timers
+from daycare.store.sqlite import budgets, documents, memory_rows, timers
 from daycare.store.sqlite.agents import encode_config
 from daycare.store.sqlite.memory_extraction import renew_mark
 from daycare.store.sqlite.writer import Tx
@@ -222,7 +223,7 @@ class _Arrivals:
     def _add_receipt(self, record: ReceiptRecord) -> None:
         self._count("receipt")
         turn = self._turns + record.turn if record.turn else None
-        export_receipts.add(self._tx, self._at(record.agent), self._new.user, record, turn, self._trace(record.trace))
+        rows_receipts.add(self._tx, self._at(record.agent), self._new.user, record, turn, self._trace(record.trace))
 
     def _add_summary(self, record: SummaryRecord) -> None:
         self._count("summary")
@@ -275,9 +276,8 @@ class _Arrivals:
 
     def _is_there(self, place: Place) -> bool:
         key = (str(place.layer), place.owner, place.name)
-        return (
-            self._tx.one("SELECT 1 FROM documents WHERE layer = ? AND owner = ? AND name = ? LIMIT 1", key) is not None
-        )
+        row = self._tx.one("SELECT 1 FROM documents WHERE layer = ? AND owner = ? AND name = ? LIMIT 1", key)
+        return row is not None
 
     # -- memories ------------------------------------------------------------------------------------------------------
 

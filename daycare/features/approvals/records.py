@@ -14,7 +14,6 @@ from daycare.base.sections import added
 from daycare.store.records import Agent, Reply
 from daycare.store.records_documents import Layer, Place, check_text, digest
 
-APPROVALS_SENDER = "/system/approvals"  # tells an agent how its requests were decided: no outside words
 SEEN_MIN_CHARS = 8  # of a content hash: as many as a button carries
 GRANTABLE = frozenset({"memory"})  # kinds that may be approved in advance; of any other each one is asked for
 

@@ -60,19 +60,6 @@ LEFT_OUT: Final = (
         f"SELECT count(*) FROM waits WHERE {_OF}",
     ),
     _left(
-        "approvals",
-        "a decision binds the agent that asked",
-        "requests that wait for a decision",
-        f"SELECT count(*) FROM approvals WHERE state = 'pending' AND {_OF}",
-    ),
-    _left("approval_messages", "they belong to requests"),
-    _left(
-        "approval_grants",
-        "a right is given to this agent alone",
-        "rights to act without asking",
-        f"SELECT count(*) FROM approval_grants WHERE {_OF}",
-    ),
-    _left(
         "dead_letters",
         "replay them first: daycare dead list",
         "dead letters",

@@ -19,9 +19,8 @@ from daycare.base.errors import NotFoundError
 from daycare.base.messages import Message, Origin, read_envelope
 from daycare.base.scope import scope_of
 from daycare.base.times import moment
-from daycare.store.records import AgentConfig
-from daycare.store.records_documents import Layer
-from daycare.store.records_exports import (
+from daycare.features.exports import importing, rows_receipts
+from daycare.features.exports.records import (
     AgentRecord,
     Anything,
     Brought,
@@ -39,15 +38,14 @@ from daycare.store.records_exports import (
     TurnRecord,
     in_time,
 )
-from daycare.store.sqlite import export_receipts, imports
+from daycare.features.exports.rows_bounds import bound_above, bounds_from, limits_from
+from daycare.features.exports.rows_tables import LEFT_OUT
+from daycare.store.records import AgentConfig
+from daycare.store.records_documents import Layer
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.document_versions import WHOLE
-from daycare.store.sqlite.export_bounds import bound_above, bounds_from, limits_from
-from daycare.store.sqlite.export_tables import LEFT_OUT
 from daycare.store.sqlite.memory_rows import extra_from, span
-from daycare.store.sqlite.readers import Readers
-from daycare.store.sqlite.rows import Table
-from daycare.store.sqlite.writer import Writer
+from daycare.store.sqlite.rows import Rows, Table
 
 T = TypeVar("T")
 
@@ -75,26 +73,21 @@ INSERT INTO memory_places SELECT row_number() OVER (ORDER BY no), no FROM memori
 """  # 0 is the character after the slash
 
 
-class Exports:
+class ExportRows(Rows):
     """Subtrees of agents as records."""
 
-    def __init__(self, writer: Writer, readers: Readers, tables: Sequence[Table]) -> None:
-        self._write = writer.write
-        self._inline = writer.inline
-        self._readers = readers
-        self._tables = tables  # of capabilities
-
     @contextmanager
-    def snapshot(self, path: str, *, shared: bool = False) -> Iterator["Subtree"]:
+    def snapshot(self, path: str, tables: Sequence[Table], *, shared: bool = False) -> Iterator["Subtree"]:
         """Open the subtree of a living agent as it is now; `shared` adds what its person's agents have in common.
 
+        `tables` are those that capabilities declare: what of theirs is left out is counted by their queries.
         What is written meanwhile is not in it, and nothing waits for it. Raises `NotFoundError` when nobody lives
         there.
         """
         db = self._readers.open()
         try:
             db.execute("BEGIN")
-            yield Subtree(db, path, self._tables, shared=shared)
+            yield Subtree(db, path, tables, shared=shared)
         finally:
             db.close()
 
@@ -104,7 +97,7 @@ class Exports:
         Nothing names them before `bring_in`; `sweep` removes them.
         """
         size = sum(len(data) for *_, data in files)
-        return await self._write(lambda tx: imports.keep_files(tx, key, user, files), size)
+        return await self._write(lambda tx: importing.keep_files(tx, key, user, files), size)
 
     async def bring_in(self, new: Incoming, records: Callable[[], Iterable[Anything]]) -> Brought:
         """Let everything be there, in one commit: checked records in their order, with paths as they are to be.
@@ -113,19 +106,19 @@ class Exports:
         `ConflictError` PATH_TAKEN when somebody lives at one of the paths, or below the first; and what the rules of
         documents and memories refuse.
         """
-        return await self._write(lambda tx: imports.bring_in(tx, new, records()))
+        return await self._write(lambda tx: importing.bring_in(tx, new, records()))
 
     async def apart(self, work: Callable[[], T]) -> T:
         """Run what blocks for long, such as the reading of a snapshot, where it holds up nobody."""
-        return work() if self._inline else await trio.to_thread.run_sync(work)
+        return work() if self._writer.inline else await trio.to_thread.run_sync(work)
 
     async def sweep(self) -> int:
         """Remove what imports left that did not come to their end; return how many files. No import may run."""
-        return await self._write(imports.sweep)
+        return await self._write(importing.sweep)
 
 
 class Subtree:
-    """See `records_exports.Snapshot`."""
+    """See `records.Snapshot`."""
 
     def __init__(self, db: apsw.Connection, path: str, tables: Sequence[Table], *, shared: bool) -> None:
         self._db = db
@@ -265,7 +258,7 @@ class Subtree:
             )
 
     def _receipts(self) -> Iterator[Anything]:
-        return map(export_receipts.read, self._rows(export_receipts.SELECT))
+        return map(rows_receipts.read, self._rows(rows_receipts.SELECT))
 
     def _summaries(self) -> Iterator[SummaryRecord]:
         last = (-1, 0, 0)

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from daycare.base.limits import EXPORT_TURNS_MAX
 from daycare.base.messages import EnvelopeKind, Lane, Origin
-from daycare.store.records_exports import ArrivingAgent, ReceiptRecord
+from daycare.features.exports.records import ArrivingAgent, ReceiptRecord
 from daycare.store.sqlite.mailbox import DONE
 from daycare.store.sqlite.writer import Tx
 

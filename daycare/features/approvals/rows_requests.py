@@ -5,7 +5,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from daycare.store.records_approvals import Action, Approval, ApprovalFinding, ApprovalState, Grant
+from daycare.features.approvals.records import Action, Approval, ApprovalFinding, ApprovalState, Grant
 from daycare.store.sqlite.sql import Select, insert_into
 from daycare.store.sqlite.writer import Tx
 

@@ -5,9 +5,9 @@ import msgspec
 
 from daycare.base.budget import LIFTED
 from daycare.base.path import Kind
+from daycare.features.exports.records import JobBounds
 from daycare.store.records import AgentConfig
 from daycare.store.records_bounds import bound_by
-from daycare.store.records_exports import JobBounds
 
 _OWN_TOOLS = (Kind.SEARCH, Kind.MEMORY)  # those above do not narrow theirs
 _decode_config = msgspec.json.Decoder(AgentConfig).decode
