@@ -5,9 +5,9 @@ conversation's own agent where another one answers in it.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -30,9 +30,6 @@ from daycare.settings import Live
 from daycare.store.records import Arrival, Fragment, PairingRequest, User
 from daycare.store.sqlite.store import Store
 
-if TYPE_CHECKING:
-    from daycare.features.approvals.service import ApprovalsService
-
 _TOO_MUCH = "You write faster than I can read: what you write in the next minutes I will not take. Try again later."
 _SHARED = (
     f"This group has {TOPICS_MAX} topics with a conversation of their own, which is the most."
@@ -42,6 +39,10 @@ _PAIR = (
     "I only talk to people whom my owner knows. To let {what} in, they type on their side, within 10 minutes:\n"
     "daycare pair approve {code}"
 )
+
+
+# Returns the request that a person answers who replies, over a connector and in a user's conversation, to a message.
+Replied = Callable[[str, str, str, str], Awaitable[int | None]]
 
 
 class AdmissionEntry(NamedTuple):
@@ -63,7 +64,7 @@ class Admission:
     directory: Directory
     rate_limit: SenderRateLimit
     clock: Clock
-    approvals: "ApprovalsService"
+    replied: Replied
     live: Live
 
     async def admit(self, inbound: Inbound) -> Arrival:
@@ -212,7 +213,7 @@ class Admission:
         person = await self.store.people.by_key(inbound.sender)
         if person is None or not inbound.text.strip():
             return inbound
-        no = await self.approvals.pending_reply_to(person.id, inbound.connector, user.id, inbound.replies_to)
+        no = await self.replied(person.id, inbound.connector, user.id, inbound.replies_to)
         return inbound if no is None else replace(inbound, text=f"/edit {no} {inbound.text}")
 
 
