@@ -31,7 +31,7 @@ NOT_CONSTANT = {
 GIVEN = {  # these run what they are given, and are looked at wherever they are called
     ("budgets.py", "forget"),
     ("database.py", "count"),
-    ("memory_rows.py", "fetch"),
+    ("sql.py", "fetch"),
     ("sql.py", "find"),
     ("sql.py", "one"),
     ("writer.py", "one"),

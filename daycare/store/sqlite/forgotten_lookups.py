@@ -11,7 +11,8 @@ from daycare.base.messages import Message, ToolResult
 from daycare.base.scope import scope_of
 from daycare.store.records_memories import EVERYBODY
 from daycare.store.sqlite import journal
-from daycare.store.sqlite.memory_rows import SCOPE_BITS, fetch
+from daycare.store.sqlite.memory_rows import SCOPE_BITS
+from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.writer import Tx
 
 _TELLS: Final = '"name":"memory_'  # how the name of such a tool stands in a stored result

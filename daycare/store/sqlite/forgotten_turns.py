@@ -17,7 +17,8 @@ from daycare.base.messages import Envelope, File, Message, Part, Text, ToolCall,
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.sqlite import approval_rows
 from daycare.store.sqlite.facts import MessageForgotten
-from daycare.store.sqlite.memory_rows import fetch, stemmer, those
+from daycare.store.sqlite.sql import fetch, those
+from daycare.store.sqlite.stems import stemmer
 from daycare.store.sqlite.turns import seqs_of
 from daycare.store.sqlite.writer import Tx
 

@@ -22,8 +22,8 @@ from daycare.store.sqlite.database import (
     snapshots,
 )
 from daycare.store.sqlite.document_versions import WHOLE
-from daycare.store.sqlite.memory_rows import fetch
 from daycare.store.sqlite.people import operators
+from daycare.store.sqlite.sql import fetch
 
 _DAY_MS: Final = 86_400_000
 _SHOWN: Final = 20  # of a list

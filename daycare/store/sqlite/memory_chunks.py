@@ -10,7 +10,8 @@ from daycare.store.records_documents import Layer, Place
 from daycare.store.records_memories import NewMemory
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import changed, fetch, insert, remove
+from daycare.store.sqlite.memory_rows import changed, insert, remove
+from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.writer import Tx
 
 _AT: Final = "layer = ? AND owner = ? AND name = ?"

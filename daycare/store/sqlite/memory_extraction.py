@@ -30,14 +30,13 @@ from daycare.store.sqlite.memory_rows import (
     add_source,
     describe,
     extra_from,
-    fetch,
     hash_of,
     insert,
     memory,
     remove,
     span,
-    those,
 )
+from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.writer import Tx
 
 _COUNTED_MAX: Final = 2_000  # entries that wait; nobody asks whether there are more

@@ -6,7 +6,9 @@ import msgspec
 
 from daycare.store.records_documents import Layer
 from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import fetch, span, stemmer
+from daycare.store.sqlite.memory_rows import span
+from daycare.store.sqlite.sql import fetch
+from daycare.store.sqlite.stems import stemmer
 
 
 class MemoryFilters(MemoryPart):

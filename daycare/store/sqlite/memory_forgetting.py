@@ -18,7 +18,9 @@ from daycare.store.sqlite.forgotten_turns import FORGOTTEN, came_of, forget_requ
 from daycare.store.sqlite.memory_chunks import chunks_of
 from daycare.store.sqlite.memory_extraction import renew_mark
 from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import Extra, describe, extra_from, fetch, remove, span, stemmer, those
+from daycare.store.sqlite.memory_rows import Extra, describe, extra_from, remove, span
+from daycare.store.sqlite.sql import fetch, those
+from daycare.store.sqlite.stems import stemmer
 from daycare.store.sqlite.writer import Tx
 
 _TELLING_CHARS: Final = 4  # shorter words tell nothing, unless they are numbers

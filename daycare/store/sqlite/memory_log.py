@@ -16,8 +16,9 @@ from daycare.base.errors import BusyError, ConflictError
 from daycare.base.messages import Message
 from daycare.store.records_memories import EndedTurn, NewMemory, NewVector, NewVectors
 from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import fetch, hash_of, insert, those
+from daycare.store.sqlite.memory_rows import hash_of, insert
 from daycare.store.sqlite.memory_vectors import keep_vectors
+from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.writer import Tx
 
 _LAST: Final = 2**62

@@ -19,20 +19,10 @@ from daycare.base.clock import Clock
 from daycare.store.records_memories import MemoryCounts, MemoryShape, Postings, StoredMemory, Tier
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import (
-    COLUMNS,
-    MEMORIES,
-    SCOPE_BITS,
-    ScopeSpan,
-    changes,
-    fetch,
-    memory,
-    span,
-    stemmer,
-    those,
-)
+from daycare.store.sqlite.memory_rows import COLUMNS, MEMORIES, SCOPE_BITS, ScopeSpan, changes, memory, span
 from daycare.store.sqlite.readers import Readers
-from daycare.store.sqlite.sql import marks
+from daycare.store.sqlite.sql import fetch, marks, those
+from daycare.store.sqlite.stems import stemmer
 from daycare.store.sqlite.writer import Writer
 
 _SATURATION: Final = 1.2  # BM25's k1 ...

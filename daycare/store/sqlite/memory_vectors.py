@@ -12,8 +12,9 @@ from daycare.base.errors import BusyError, ConflictError
 from daycare.store.records_memories import NewVector, VectorModel, VectorPage
 from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import MODEL_BITS, SCOPE_BITS, changes, fetch, span, those
+from daycare.store.sqlite.memory_rows import MODEL_BITS, SCOPE_BITS, changes, span
 from daycare.store.sqlite.readers import Readers
+from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.writer import Tx, Writer
 
 MEMORY_MODELS_MAX: Final = 2**11 - 1  # of embedders whose vectors are kept at the same time, for the same reason

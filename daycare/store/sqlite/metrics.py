@@ -9,8 +9,8 @@ import trio
 from daycare.store.records_metrics import Queue, StoreMetrics
 from daycare.store.sqlite.agents import counts_of_agents
 from daycare.store.sqlite.database import count, counted
-from daycare.store.sqlite.memory_rows import fetch
 from daycare.store.sqlite.readers import Readers
+from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.writer import Writer
 
 _DEADLINE_S: Final = 2.0

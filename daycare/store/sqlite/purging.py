@@ -15,8 +15,9 @@ from daycare.store.records_documents import Layer
 from daycare.store.sqlite import budgets, scrub
 from daycare.store.sqlite.database import count, describing, open_writer
 from daycare.store.sqlite.document_versions import WHOLE
-from daycare.store.sqlite.memory_rows import fetch, remove
+from daycare.store.sqlite.memory_rows import remove
 from daycare.store.sqlite.rows import Rows, followers_of
+from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.writer import Tx, WriterCache
 
 _PAGE: Final = 2_000

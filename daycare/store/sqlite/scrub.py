@@ -15,7 +15,7 @@ import trio
 
 from daycare.base.errors import BusyError
 from daycare.store.sqlite.database import checkpoint, count, describing
-from daycare.store.sqlite.memory_rows import stemmer
+from daycare.store.sqlite.stems import stemmer
 from daycare.store.sqlite.writer import Tx, Writer
 
 FORGET_WAIT_S: Final = 30.0  # for readers of the file, before old pages can be overwritten

@@ -12,7 +12,8 @@ from daycare.store.records_documents import Layer
 from daycare.store.records_upkeep import Space, UnreadMessage, Vitals
 from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.document_versions import WHOLE
-from daycare.store.sqlite.memory_rows import fetch, remove
+from daycare.store.sqlite.memory_rows import remove
+from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.writer import Tx, Writer
 
 _BITE_ROWS: Final = 500  # deleted in one transaction: a memory costs 0.1 ms, a document of 100 KB some ms
