@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from daycare.agent.readings import Readings, look
 from daycare.base.causes import Approved
 from daycare.base.clock import Clock
+from daycare.base.documents import DocumentVersion
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import DOCUMENT_VERSIONS_MAX, SESSION_LOOKED_AT_MAX
 from daycare.base.messages import Origin, ToolCall
@@ -17,7 +18,6 @@ from daycare.rules.document_paths import DAILY
 from daycare.rules.taint import Sources, TaintSource, sources_of
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_approvals import ApprovalState, CallAction
-from daycare.store.records_documents import DocumentVersion
 from daycare.store.sqlite.store import Store
 
 OTHERS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # words of others, in what is remembered

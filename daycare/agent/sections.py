@@ -17,6 +17,7 @@ from daycare.agent.personality import Personalities
 from daycare.agent.prompt import NOTHING, ROOM, Passage, Persona, PromptEntry, Sections, assemble, is_helper
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.errors import ConflictError, InvalidError, UnavailableError
 from daycare.base.limits import NAME_MAX_CHARS, PROMPT_LINE_MAX_CHARS, PROMPTS_KEPT_MAX
 from daycare.base.memory_settings import DocumentsSection
@@ -30,7 +31,6 @@ from daycare.rules.chunks import chunks
 from daycare.rules.document_paths import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
 from daycare.settings import Live
 from daycare.store.records import Agent, AgentConfig, Commit, User
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.sqlite.documents import DocumentStore
 from daycare.store.sqlite.store import Store
 

@@ -16,12 +16,12 @@ from daycare.agent import tokens
 from daycare.agent.blocks import block, cut, data, mark_of, owned
 from daycare.agent.prompt import BASE, Passage, Persona, PromptEntry, Sections, assemble
 from daycare.agent.sections import introduce, load_sections
+from daycare.base.documents import Attribution
 from daycare.base.fence import NAMES
 from daycare.base.messages import Origin
 from daycare.config import AgentSection, Config, ModelsSection, ProviderSection
 from daycare.features.memory.documents.service import Documents
 from daycare.store.records import Agent, AgentConfig, User
-from daycare.store.records_documents import Attribution
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.fake_connector import FakeConnector

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.limits import DOCUMENT_MAX_BYTES
 from daycare.base.messages import Origin
 from daycare.features.approvals.service import ApprovalAsk
 from daycare.store.records import Agent, User
 from daycare.store.records_approvals import ApprovalFinding, DocumentAction
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from tests.api.conftest import ANN, Api, Json
 
 

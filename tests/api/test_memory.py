@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from daycare.base.documents import Attribution, digest
 from daycare.base.limits import DOCUMENT_MAX_BYTES
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.store.records import User
-from daycare.store.records_documents import Attribution, digest
 from tests.api.conftest import ANN, Api
 from tests.chance import sliced
 from tests.memory import hostile

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import msgspec
 import trio
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.messages import Origin
 from daycare.features.approvals.service import ApprovalAsk, ApprovalsService, Approver
 from daycare.plugin import Inbound, Outcome, Plugin, StructTool, ToolContext
 from daycare.store.records import Agent
 from daycare.store.records_approvals import Approval, ApprovalFinding, DocumentAction
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon
 from daycare.testing.fake_connector import FakeConnector

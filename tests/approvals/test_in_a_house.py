@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.documents import Layer, Place
 from daycare.base.errors import BusyError, InvalidError
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX
 from daycare.base.messages import Origin
@@ -15,7 +16,6 @@ from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Inbound
 from daycare.store.records import User
 from daycare.store.records_approvals import ApprovalFinding, ApprovalState
-from daycare.store.records_documents import Layer, Place
 from daycare.testing.daemon import open_daemon
 from daycare.testing.fake_connector import texts
 from daycare.testing.scripted import Scripted, call

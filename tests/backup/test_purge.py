@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from daycare.base.cron import CronSpec
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.errors import ForbiddenError, NotFoundError
 from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.messages import Origin
@@ -20,7 +21,6 @@ from daycare.features.cron.rows import CronRows
 from daycare.ops.purging import look, purge
 from daycare.store.home import Home
 from daycare.store.records import User
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import patient_clock

@@ -8,6 +8,7 @@ import trio.testing
 from msgspec.structs import replace
 
 from daycare.base.connector import Health
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.errors import DaycareError, ForbiddenError, UnavailableError
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
@@ -16,7 +17,6 @@ from daycare.features import open_store
 from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Inbound
 from daycare.store.records import User
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon

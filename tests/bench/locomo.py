@@ -11,8 +11,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Origin
-from daycare.store.records_memories import EndedTurn, NewMemory, Tier
+from daycare.store.records_memories import EndedTurn
 from daycare.store.sqlite.store import Store
 
 from . import population

@@ -13,11 +13,12 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Origin
 from daycare.features.memory.language import analysis, thesaurus
 from daycare.features.memory.language.lists import COMMON, GIVEN, PLACES
 from daycare.features.memory.language.stop_words import EVERY_STOP_WORD, STOP_WORDS
-from daycare.store.records_memories import EndedTurn, NewMemory, NewVector, NewVectors, Tier
+from daycare.store.records_memories import EndedTurn, NewVector, NewVectors
 from daycare.store.sqlite.store import Store
 
 from . import population

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import trio
 
+from daycare.base.documents import Layer, Place
 from daycare.features import open_store
 from daycare.features.approvals.cli import approval_view
 from daycare.store.records import Agent
 from daycare.store.records_approvals import ApprovalFinding, DocumentAction, NewApproval
-from daycare.store.records_documents import Layer, Place
 from tests.cli.conftest import Daycare
 from tests.store.samples import new_agent
 from tests.terminal import Terminals

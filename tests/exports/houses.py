@@ -10,6 +10,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.cron import CronSpec
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Message, Origin, Text, ToolCall, ToolResult
 from daycare.base.path import Kind
@@ -22,7 +23,6 @@ from daycare.features.exports.engine import ExportEngine, ExportProgress, Export
 from daycare.features.exports.names import Renaming
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, Summary, TurnEnd, User
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_exports import Anything, ExportRecord, JobRecord
 from daycare.testing.daemon import TestDaemon, open_daemon
 

@@ -7,16 +7,16 @@ import pytest
 import trio
 
 from daycare.base.consent import Consent
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
+from daycare.base.memories import Tier
 from daycare.base.messages import Origin
 from daycare.base.path import Path as Address
 from daycare.features.cron.rows import CronRows
 from daycare.features.exports.engine import ExportProgress
 from daycare.features.exports.names import Renaming
 from daycare.store.records import AgentConfig
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_exports import AgentRecord, Anything, DocumentRecord, TurnRecord
-from daycare.store.records_memories import Tier
 from daycare.testing.daemon import TestDaemon
 from tests.exports.houses import (
     QUIET_S,

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.messages import Origin
 from daycare.features.exports.archive import PARTS
 from daycare.features.exports.engine import ExportProgress
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.sqlite.document_versions import NEWEST_KEPT
 from tests.exports.houses import (
     WORK,

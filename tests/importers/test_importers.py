@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 
+from daycare.base.documents import Layer, Place
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.features import open_store
 from daycare.features.cron.rows import CronRows
@@ -18,7 +19,6 @@ from daycare.ops.importers.report import ImportItem, ImportReport, lines
 from daycare.ops.importers.running import ImportRequest, dry_run, migrate
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import User
-from daycare.store.records_documents import Layer, Place
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import open_vault
 from tests.importers.homes import (

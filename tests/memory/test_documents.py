@@ -8,10 +8,10 @@ import pytest
 import trio
 
 from daycare.base import limits
+from daycare.base.documents import Attribution, Layer, digest
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
 from daycare.features.memory.documents.service import NEW_MEMORY, SECTIONS
-from daycare.store.records_documents import Attribution, Layer, digest
 from tests.memory import hostile
 from tests.memory.house import ANN, BY, Memory, open_memory
 from tests.store.samples import new_agent
@@ -394,7 +394,7 @@ async def test_much_memory_is_warned_of_from_80_percent_on(memory: Memory) -> No
 
 async def test_bounds_hold_again_when_a_change_is_made(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     draft = await memory.documents.prepare(memory.ann, "SOUL.md", "x" * 100)
-    monkeypatch.setattr("daycare.store.records_documents.DOCUMENT_MAX_BYTES", 99)
+    monkeypatch.setattr("daycare.base.documents.DOCUMENT_MAX_BYTES", 99)
     with pytest.raises(InvalidError) as caught:
         await memory.store.documents.write(draft.by(BY))
     assert caught.value.code == "DOCUMENT_TOO_LARGE"

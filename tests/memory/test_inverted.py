@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from daycare.base.memories import Tier
 from daycare.features import open_store
 from daycare.features.memory.search import search_scope as scenes
 from daycare.features.memory.search.postings import InvertedIndex
 from daycare.features.memory.search.search_scope import SearchScope
-from daycare.store.records_memories import MergeResult, Postings, Seen, Tier
+from daycare.store.records_memories import MergeResult, Postings, Seen
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import SCOPE, entity, learned, logged
 from tests.store.samples import EPOCH_MS, HandClock

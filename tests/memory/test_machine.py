@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.messages import Origin
 from daycare.features.memory.documents.service import Documents
 from daycare.store.records import Agent
-from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.store import Store
 from daycare.testing.faults import Killed, Switch
 from tests.chance import WHOLE

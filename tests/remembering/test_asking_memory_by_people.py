@@ -9,12 +9,12 @@ import trio.testing
 from daycare.base.causes import AgentQuestion
 from daycare.base.clues import SEARCHER
 from daycare.base.limits import HELPERS_MAX, SEARCHES_MAX
+from daycare.base.memories import Tier
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
 from daycare.features.memory.search.lookup import label
 from daycare.store.records import AgentConfig, User
-from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import say

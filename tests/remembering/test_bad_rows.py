@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.documents import Attribution
 from daycare.base.errors import InvalidError
+from daycare.base.memories import Tier
 from daycare.base.messages import Origin
 from daycare.features.memory.documents import chunking
 from daycare.rules.chunks import cut
-from daycare.store.records_documents import Attribution
-from daycare.store.records_memories import Tier
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann")

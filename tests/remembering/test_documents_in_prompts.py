@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.documents import Attribution
 from daycare.base.errors import NotFoundError
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import DocumentsSection, MemorySection, RetrievalSection
 from daycare.base.messages import Origin
 from daycare.config import Config, ModelsSection, ProviderSection
@@ -15,8 +17,6 @@ from daycare.features.memory.search.lookup import Filters
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
 from daycare.store.records import Agent
-from daycare.store.records_documents import Attribution
-from daycare.store.records_memories import Tier
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.memories import Tier
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.memory.conversation_log import repeats
 from daycare.features.memory.search.lookup import Filters
 from daycare.settings import with_offline
-from daycare.store.records_memories import ECHO, StoredMemory, Tier
+from daycare.store.records_memories import ECHO, StoredMemory
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import say
 

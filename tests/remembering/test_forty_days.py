@@ -12,11 +12,11 @@ from pathlib import Path
 import trio
 
 from daycare.agent import tokens
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.config import Config
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelsSection, ProviderSection, with_offline
-from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted, say

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.path import Kind
 from daycare.config import Config
 from daycare.features.memory.facts.extraction_schedule import EXTRACTION_PAGE, HANDOFF_LOOK_S
-from daycare.store.records_memories import StoredMemory, Tier
+from daycare.store.records_memories import StoredMemory
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon

@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.documents import Attribution
+from daycare.base.memories import Tier
 from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.features.memory.facts.learned import Learned, NewEntity, NewFact
 from daycare.features.memory.facts.merging import merge_result
 from daycare.features.memory.search.lookup import Filters
 from daycare.store.records import Agent
-from daycare.store.records_documents import Attribution
-from daycare.store.records_memories import StoredMemory, Tier
+from daycare.store.records_memories import StoredMemory
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann")

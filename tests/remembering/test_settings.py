@@ -11,6 +11,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.agent import tokens
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import (
     TEXT_WEIGHT,
     VECTOR_WEIGHT,
@@ -24,7 +25,6 @@ from daycare.features.memory.search.lookup import Filters
 from daycare.plugin import Plugin, ProviderConfig
 from daycare.settings import with_offline
 from daycare.store.records import Agent
-from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import call, say

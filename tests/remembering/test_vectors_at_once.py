@@ -10,6 +10,7 @@ from trio.testing import MockClock
 from daycare.actors.directory import Directory
 from daycare.base.errors import BrokenError, UnavailableError
 from daycare.base.limits import EMBED_QUESTION_S
+from daycare.base.memories import Tier
 from daycare.features import open_store
 from daycare.features.memory.conversation_log import ConversationLog
 from daycare.features.memory.embed.service import Embedding, Model
@@ -17,7 +18,6 @@ from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
 from daycare.plugin import vectors
 from daycare.settings import Live
-from daycare.store.records_memories import Tier
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import VirtualClock
 from tests.store.remembering import SCOPE, said

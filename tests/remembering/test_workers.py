@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from daycare.agent import tokens
 from daycare.base.errors import InvalidError, UnavailableError
+from daycare.base.memories import Tier
 from daycare.config import Config
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelSection, ModelsSection, ProviderSection, with_offline
-from daycare.store.records_memories import StoredMemory, Tier
+from daycare.store.records_memories import StoredMemory
 from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon

@@ -6,19 +6,10 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
+from daycare.base.memories import EntityPart, FactPart, NewMemory, Tier
 from daycare.base.messages import Message, Origin, Text
 from daycare.store.records import Agent, Turn
-from daycare.store.records_memories import (
-    EndedTurn,
-    EntityPart,
-    FactPart,
-    MemoryShape,
-    MergeResult,
-    NewMemory,
-    NewVector,
-    StoredMemory,
-    Tier,
-)
+from daycare.store.records_memories import EndedTurn, MemoryShape, MergeResult, NewVector, StoredMemory
 from daycare.store.sqlite.store import Store
 from tests.store.samples import EPOCH_MS, PATH, begin, end
 

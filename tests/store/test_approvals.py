@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, APPROVALS_PER_HOUR, INBOX_MAX_MESSAGES
 from daycare.base.messages import EnvelopeKind, Origin
@@ -21,7 +22,6 @@ from daycare.store.records_approvals import (
     content_hash,
     measured,
 )
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.store import Store
 from tests.store.samples import PATH, HandClock, commits, new_agent, post
 

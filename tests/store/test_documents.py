@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from daycare.base import limits
+from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
-from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.store import Store
 from tests.store.samples import HandClock
 

@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
+from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.base.messages import Origin
 from daycare.features import open_store, rows
 from daycare.store.records import User
-from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.document_versions import DAYS_KEPT, NEWEST_KEPT
 from daycare.store.sqlite.inspection import reindex_documents
 from daycare.store.sqlite.purging import purge

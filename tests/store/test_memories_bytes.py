@@ -10,12 +10,13 @@ import apsw
 import pytest
 import trio
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.errors import BusyError
+from daycare.base.memories import Tier
 from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult
 from daycare.features import open_store
 from daycare.store.records import Effects, Summary
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.records_memories import NewVector, Tier
+from daycare.store.records_memories import NewVector
 from daycare.store.sqlite.memory_forgetting import _forget
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (

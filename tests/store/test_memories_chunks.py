@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Origin
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.records_memories import NewMemory, Tier
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import MODEL, SCOPE, embedded, entry, texts
 

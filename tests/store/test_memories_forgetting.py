@@ -2,12 +2,13 @@
 
 import pytest
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.base.errors import ConflictError
+from daycare.base.memories import Tier
 from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult
 from daycare.store.records import Agent, Effects, Summary, Turn
 from daycare.store.records_approvals import ApprovalState
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
-from daycare.store.records_memories import Forgotten, MergeResult, StoredMemory, Superseded, Tier
+from daycare.store.records_memories import Forgotten, MergeResult, StoredMemory, Superseded
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,

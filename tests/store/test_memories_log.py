@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from daycare.base.causes import Answer
 from daycare.base.errors import ConflictError, InvalidError
+from daycare.base.memories import Tier
 from daycare.base.messages import EnvelopeKind, Message, Text
 from daycare.features import open_store
 from daycare.store.records import Agent, Summary, Turn
-from daycare.store.records_memories import EndedTurn, MergeResult, Seen, StoredMemory, Superseded, Tier
+from daycare.store.records_memories import EndedTurn, MergeResult, Seen, StoredMemory, Superseded
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     SCOPE,

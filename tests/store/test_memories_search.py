@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from daycare.base import limits
 from daycare.base.errors import ConflictError, InvalidError
+from daycare.base.memories import FactPart, Tier
 from daycare.features import open_store
-from daycare.store.records_memories import EVERYBODY, FactPart, MemoryCounts, Postings, Seen, Superseded, Tier
+from daycare.store.records_memories import EVERYBODY, MemoryCounts, Postings, Seen, Superseded
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daycare.base.errors import BusyError, ConflictError
+from daycare.base.memories import Tier
 from daycare.features import open_store
-from daycare.store.records_memories import NewVector, NewVectors, Seen, Tier, VectorPage
+from daycare.store.records_memories import NewVector, NewVectors, Seen, VectorPage
 from daycare.store.sqlite.database import migrations
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.base.clock import Clock
+from daycare.base.documents import Attribution, Place, digest
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.events import ApprovalDecided, ApprovalRequested
 from daycare.base.limits import APPROVALS_PAGE, DOCUMENT_REASON_MAX_CHARS, GRANT_MAX_S
@@ -36,7 +37,7 @@ from daycare.store.records_approvals import (
     Revision,
     measured,
 )
-from daycare.store.records_documents import Attribution, Place, check_attribution, digest
+from daycare.store.records_documents import check_attribution
 from daycare.store.sqlite.store import Store
 
 APPROVAL_FINDINGS_MAX: Final = 32  # kept of one request

@@ -13,6 +13,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.events import MemoryForgotten
 from daycare.base.limits import API_PAGE_MAX_ROWS, QUESTION_MAX_CHARS
+from daycare.base.memories import Tier
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import PEOPLES
 from daycare.base.scope import scope_of
@@ -22,7 +23,7 @@ from daycare.features.memory.search.queries import MemoryHit
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, InboxRow, Receipt
-from daycare.store.records_memories import OWN_BITS, Forgotten, MemoryCounts, StoredMemory, Tier, Unextracted
+from daycare.store.records_memories import OWN_BITS, Forgotten, MemoryCounts, StoredMemory, Unextracted
 from daycare.store.sqlite.store import Store
 
 WHY_EVENTS_MAX: Final = 1_000  # of an agent, looked through for what was recalled

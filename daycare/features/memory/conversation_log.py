@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.agent.behaviours import has_behaviour
 from daycare.agent.kinds import is_persons, said
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import File, Message
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
@@ -25,7 +26,7 @@ from daycare.rules.chunks import cut
 from daycare.rules.taint import worst
 from daycare.settings import Live
 from daycare.store.records import Agent, User
-from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewMemory, NewVectors, Tier
+from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewVectors
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 

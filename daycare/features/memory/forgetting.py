@@ -8,10 +8,11 @@ from typing import Final
 
 import msgspec
 
+from daycare.base.documents import Attribution, NewVersion, Place
 from daycare.base.errors import NotFoundError
+from daycare.base.memories import Tier
 from daycare.base.messages import Origin
-from daycare.store.records_documents import Attribution, NewVersion, Place
-from daycare.store.records_memories import OWN_BITS, Forgotten, StoredMemory, Tier
+from daycare.store.records_memories import OWN_BITS, Forgotten, StoredMemory
 from daycare.store.sqlite.store import Store
 
 MENTIONS_MAX: Final = 10  # of what speaks of the same: a person looks through as many

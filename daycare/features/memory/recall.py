@@ -22,6 +22,7 @@ from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.events import MemoryRecalled
 from daycare.base.limits import RECALL_LINE_MAX_CHARS
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import RetrievalSection
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import PEOPLES, Kind
@@ -35,7 +36,7 @@ from daycare.observe.bus import Bus
 from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Receipt, Turn, User
-from daycare.store.records_memories import StoredMemory, Tier
+from daycare.store.records_memories import StoredMemory
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:

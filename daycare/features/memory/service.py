@@ -20,6 +20,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.events import EmbedderAway
 from daycare.base.limits import EMBED_QUESTION_S
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.path import Kind
 from daycare.config import Config
@@ -53,7 +54,6 @@ from daycare.plugin import Plugin, StructTool
 from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.records import Agent, Commit, InboxRow, Step, Turn, User
-from daycare.store.records_memories import Tier
 from daycare.store.sqlite.people import Secrets
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault

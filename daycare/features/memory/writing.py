@@ -17,6 +17,7 @@ from daycare.agent.readings import RECALLING, recalled, told_in
 from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, REQUEST, Consent, chosen
+from daycare.base.documents import Attribution, Layer, Place
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import APPROVALS_PAGE, DAILY_LINE_MAX_CHARS, DOCUMENT_PROVENANCE_MAX, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.path import Kind
@@ -35,7 +36,6 @@ from daycare.rules.taint import Sources
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_approvals import Approval, ApprovalState, DocumentAction
-from daycare.store.records_documents import Attribution, Layer, Place
 from daycare.store.sqlite.store import Store
 
 ECHO_INLINE_MAX_CHARS: Final = 10_000  # compared with what was recalled at once, some 5 ms; more in a thread

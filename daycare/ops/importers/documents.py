@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from daycare.base.consent import IDENTITY_DOCUMENTS
+from daycare.base.documents import DAILY, Attribution, DocumentVersion, Layer, NewVersion, Place
 from daycare.base.errors import DaycareError
 from daycare.base.limits import DOCUMENT_MAX_BYTES, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.messages import Origin
@@ -18,7 +19,7 @@ from daycare.ops.importers.schedules import local_day
 from daycare.ops.importers.words import slug
 from daycare.rules.document_paths import IDENTITY, MEMORY, USER, parse
 from daycare.store.records import Agent, User
-from daycare.store.records_documents import DAILY, Attribution, Document, DocumentVersion, Layer, NewVersion, Place
+from daycare.store.records_documents import Document
 
 if TYPE_CHECKING:
     from daycare.ops.importers.apply import ImportApply

@@ -9,6 +9,7 @@ import apsw
 from msgspec.structs import asdict, replace
 
 from daycare.base.causes import Approved
+from daycare.base.documents import Attribution, NewVersion, digest
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import APPROVAL_S, GRANT_MAX_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
@@ -28,7 +29,6 @@ from daycare.store.records_approvals import (
     Show,
     content_hash,
 )
-from daycare.store.records_documents import Attribution, NewVersion, digest
 from daycare.store.sqlite import approval_room, documents, inbox, letters, outbox
 from daycare.store.sqlite import approval_rows as rows
 from daycare.store.sqlite.sql import marks

@@ -11,6 +11,7 @@ import apsw
 import msgspec
 from msgspec.structs import replace
 
+from daycare.base.documents import DAILY, Attribution, DocumentVersion, Layer, NewVersion, Place, check_text, digest
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import (
     DOCUMENT_SEARCH_MAX,
@@ -18,20 +19,7 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import Origin
 from daycare.base.sections import added
-from daycare.store.records_documents import (
-    DAILY,
-    Attribution,
-    Document,
-    DocumentTotals,
-    DocumentVersion,
-    Layer,
-    NewVersion,
-    Place,
-    check_attribution,
-    check_room,
-    check_text,
-    digest,
-)
+from daycare.store.records_documents import Document, DocumentTotals, check_attribution, check_room
 from daycare.store.sqlite import document_versions
 from daycare.store.sqlite.document_versions import WHOLE
 from daycare.store.sqlite.readers import Readers

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from daycare.base.consent import Consent
 from daycare.base.cron import CronSpec
+from daycare.base.documents import Layer
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Message, Origin, read_envelope
 from daycare.base.scope import scope_of
 from daycare.base.times import moment
 from daycare.store.records import AgentConfig
-from daycare.store.records_documents import Layer
 from daycare.store.records_exports import (
     AgentRecord,
     Anything,

@@ -7,10 +7,11 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.base.errors import BusyError, ConflictError
 from daycare.base.limits import CRON_JOBS_MAX
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Envelope, Origin
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.store.records_exports import (
     AgentRecord,
     Anything,
@@ -29,7 +30,6 @@ from daycare.store.records_exports import (
     SummaryRecord,
     TurnRecord,
 )
-from daycare.store.records_memories import NewMemory, Tier
 from daycare.store.sqlite import budgets, documents, export_receipts, memory_rows, timers
 from daycare.store.sqlite.agents import encode_config
 from daycare.store.sqlite.memory_extraction import renew_mark

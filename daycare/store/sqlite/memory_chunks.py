@@ -6,8 +6,8 @@ from typing import Any, Final
 import apsw
 from msgspec.structs import replace
 
-from daycare.store.records_documents import Layer, Place
-from daycare.store.records_memories import NewMemory
+from daycare.base.documents import Layer, Place
+from daycare.base.memories import NewMemory
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import changed, insert, remove

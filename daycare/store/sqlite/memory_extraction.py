@@ -8,18 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
-from daycare.store.records_memories import (
-    ECHO,
-    Comparable,
-    FactPart,
-    MergeResult,
-    NewMemory,
-    Seen,
-    StoredMemory,
-    Superseded,
-    Tier,
-    Unextracted,
-)
+from daycare.base.memories import FactPart, NewMemory, Tier
+from daycare.store.records_memories import ECHO, Comparable, MergeResult, Seen, StoredMemory, Superseded, Unextracted
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import (

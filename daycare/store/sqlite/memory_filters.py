@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from daycare.store.records_documents import Layer
+from daycare.base.documents import Layer
 from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import span
 from daycare.store.sqlite.sql import fetch

@@ -7,10 +7,11 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from daycare.base.documents import Place, digest
 from daycare.base.errors import ConflictError
+from daycare.base.memories import EntityPart
 from daycare.base.messages import Message
-from daycare.store.records_documents import Place, digest
-from daycare.store.records_memories import EntityPart, Forgotten
+from daycare.store.records_memories import Forgotten
 from daycare.store.sqlite import scrub
 from daycare.store.sqlite.document_versions import WHOLE, stand_alone
 from daycare.store.sqlite.forgotten_lookups import lookups_of

@@ -13,8 +13,9 @@ import apsw
 import msgspec
 
 from daycare.base.errors import BusyError, ConflictError
+from daycare.base.memories import NewMemory
 from daycare.base.messages import Message
-from daycare.store.records_memories import EndedTurn, NewMemory, NewVector, NewVectors
+from daycare.store.records_memories import EndedTurn, NewVector, NewVectors
 from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import hash_of, insert
 from daycare.store.sqlite.memory_vectors import keep_vectors

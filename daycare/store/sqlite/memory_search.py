@@ -16,7 +16,8 @@ import trio
 
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
-from daycare.store.records_memories import MemoryCounts, MemoryShape, Postings, StoredMemory, Tier
+from daycare.base.memories import Tier
+from daycare.store.records_memories import MemoryCounts, MemoryShape, Postings, StoredMemory
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import COLUMNS, MEMORIES, SCOPE_BITS, ScopeSpan, changes, memory, span

@@ -10,8 +10,8 @@ from typing import Final
 import apsw
 import msgspec
 
+from daycare.base.documents import Layer
 from daycare.base.errors import ForbiddenError, NotFoundError
-from daycare.store.records_documents import Layer
 from daycare.store.sqlite import budgets, scrub
 from daycare.store.sqlite.database import count, describing, open_writer
 from daycare.store.sqlite.document_versions import WHOLE

@@ -7,8 +7,8 @@ from typing import Final
 
 import apsw
 
+from daycare.base.documents import Layer
 from daycare.base.errors import BrokenError, UnavailableError
-from daycare.store.records_documents import Layer
 from daycare.store.records_upkeep import Space, UnreadMessage, Vitals
 from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.document_versions import WHOLE

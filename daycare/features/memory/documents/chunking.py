@@ -3,13 +3,15 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from daycare.base.documents import DAILY, Layer, Place
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.scope import scope_of
 from daycare.features.memory.loading import WORDS, loaded
 from daycare.observe.keeper import SetAside
 from daycare.rules.chunks import cut
 from daycare.store.records import Agent
-from daycare.store.records_documents import DAILY, Document, Layer, Place
-from daycare.store.records_memories import EVERYBODY, NewMemory, Tier
+from daycare.store.records_documents import Document
+from daycare.store.records_memories import EVERYBODY
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 

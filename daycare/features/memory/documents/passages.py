@@ -12,7 +12,9 @@ from daycare.agent.prompt import is_helper
 from daycare.agent.sections import DocumentSource, Excerpts, is_long
 from daycare.base.bounded import Bounded
 from daycare.base.consent import IDENTITY_DOCUMENTS
+from daycare.base.documents import Place
 from daycare.base.limits import API_PAGE_MAX_ROWS, PROMPTS_KEPT_MAX, RECALL_LINE_MAX_CHARS
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import NO_EMBEDDER, DocumentsSection
 from daycare.features.memory.documents.chunking import Chunking
 from daycare.features.memory.documents.service import Documents
@@ -22,8 +24,7 @@ from daycare.rules.chunks import Chunk, cut
 from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.records import Agent
-from daycare.store.records_documents import Place
-from daycare.store.records_memories import StoredMemory, Tier
+from daycare.store.records_memories import StoredMemory
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:

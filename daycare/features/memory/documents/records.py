@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from daycare.store.records_documents import Attribution, DocumentVersion, NewVersion, Place
+from daycare.base.documents import Attribution, DocumentVersion, NewVersion, Place
 
 
 class DocumentReading(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.differences import unified
+from daycare.base.documents import DAILY, Attribution, DocumentVersion, Layer, NewVersion, Place, check_text, digest
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import (
     DOCUMENT_SEARCH_MAX,
@@ -32,18 +33,7 @@ from daycare.rules.document_paths import AGENTS, MEMORY, TOOLS, VIEWS, Address, 
 from daycare.rules.lengthy import aside
 from daycare.store.home import MEMORY as MEMORY_STORE
 from daycare.store.records import Agent
-from daycare.store.records_documents import (
-    DAILY,
-    Attribution,
-    Document,
-    DocumentVersion,
-    Layer,
-    NewVersion,
-    Place,
-    check_room,
-    check_text,
-    digest,
-)
+from daycare.store.records_documents import Document, check_room
 from daycare.store.sqlite.store import Store
 
 SECTIONS: Final = ("User Facts", "Project Context", "Preferences", "Important Decisions")

@@ -19,6 +19,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.differences import unified
+from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import DOCUMENTS_MAX, SHARED_FILES_MAX
 from daycare.base.messages import Origin
@@ -27,7 +28,6 @@ from daycare.features.memory.documents.folder import DocumentFolder, UnfitError
 from daycare.features.memory.documents.service import check_growth
 from daycare.rules.document_paths import Address, parse
 from daycare.store.records import Agent
-from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.store import Store
 
 SHARED_FOLDER_MAX_CHARS: Final = 200  # of an agent's folder; file systems take 255 bytes

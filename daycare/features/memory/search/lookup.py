@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from daycare.agent.blocks import block, one_line
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
+from daycare.base.memories import Tier
 from daycare.base.messages import Origin, Told
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
@@ -21,7 +22,7 @@ from daycare.features.memory.operations import Filters as Filters
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.rules.document_paths import folder, parse, spell
 from daycare.store.records import Agent
-from daycare.store.records_memories import EVERYBODY, OWN_BITS, StoredMemory, Tier
+from daycare.store.records_memories import EVERYBODY, OWN_BITS, StoredMemory
 from daycare.store.sqlite.store import Store
 
 LOOKUP_LINE_MAX_CHARS: Final = 600  # of one memory that a tool finds: twenty fit into a result; one can be read whole

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from daycare.base.limits import SEARCH_INLINE_ROWS
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import TEXT_WEIGHT, VECTOR_WEIGHT, RetrievalSection
 from daycare.features.memory.embed.vectors import VectorBlock
 from daycare.features.memory.search import ranking
@@ -15,7 +16,7 @@ from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.question import NamedPeople, SearchQuestion, read
 from daycare.features.memory.search.ranking import Nearness, RankingWeights, Scored
 from daycare.features.memory.search.structure import SearchLimits, Structure
-from daycare.store.records_memories import MemoryShape, Postings, Tier, VectorPage
+from daycare.store.records_memories import MemoryShape, Postings, VectorPage
 from daycare.store.sqlite.memories import Memories
 
 SEARCH_POSTINGS_MAX: Final = 10_000  # entries of the index of words that one search reads: some 8 ms

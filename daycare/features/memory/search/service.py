@@ -19,13 +19,14 @@ from trio import to_thread
 
 from daycare.base.errors import DaycareError
 from daycare.base.limits import SEARCH_INLINE_ROWS
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import RetrievalSection
 from daycare.features.memory.embed.service import Embedding
 from daycare.features.memory.loading import SEARCH, loaded
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.traits import words_in
 from daycare.settings import Live
-from daycare.store.records_memories import ECHO, EVERYBODY, StoredMemory, Tier
+from daycare.store.records_memories import ECHO, EVERYBODY, StoredMemory
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
