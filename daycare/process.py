@@ -34,6 +34,7 @@ from daycare.store.records import User
 from daycare.store.retry import with_retry
 from daycare.store.sqlite import mark
 from daycare.store.sqlite.database import refuse_damage
+from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.vault import open_vault
 
 HANDOVER_S: Final = 15.0  # for the daemon inside a chat to finish its turns and leave the home to `daycare run`
@@ -167,7 +168,7 @@ async def open_daemon(
         owner = await with_retry(partial(owner_of, store, config))
         operator = await with_retry(partial(store.people.get, owner)) or User(id=owner, name=owner)
         persona = Persona(config.agent.name, config.agent.tone)
-        await with_retry(partial(introduce, store.documents, persona, operator))
+        await with_retry(partial(introduce, store.of(DocumentRows), persona, operator))
         yield Daemon(Run(home, mode, owner, clock), config, store, vault, ())
 
 

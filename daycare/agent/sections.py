@@ -31,7 +31,7 @@ from daycare.rules.chunks import chunks
 from daycare.rules.document_paths import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
 from daycare.settings import Live
 from daycare.store.records import Agent, AgentConfig, Commit, User
-from daycare.store.sqlite.documents import DocumentStore
+from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 
 PROMPT_OTHERS_MAX: Final = 50  # of other agents in that list: a model picks badly from more, and can ask for all
@@ -132,7 +132,7 @@ def known_of(user: User) -> str:
     return f"The user's name is {one_line(user.name, NAME_MAX_CHARS)}.\nThe user's time zone is {user.zone}."
 
 
-async def introduce(documents: DocumentStore, persona: Persona, user: User) -> None:
+async def introduce(documents: DocumentRows, persona: Persona, user: User) -> None:
     """Write IDENTITY.md, and the operator's USER.md, from the settings; what is there, or ever was, stays as it is."""
     by = Attribution(
         origin=Origin.PERSON,

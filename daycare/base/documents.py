@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from daycare.base.errors import InvalidError
-from daycare.base.limits import DOCUMENT_MAX_BYTES
+from daycare.base.limits import DOCUMENT_MAX_BYTES, DOCUMENT_PROVENANCE_MAX, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.messages import Origin
 
 DAILY: Final = "daily/"  # what the names of daily logs begin with
@@ -121,3 +121,23 @@ def check_text(text: str, what: str) -> int:
             hint="shorten it, or split it into several documents",
         )
     return size
+
+
+def check_attribution(by: Attribution, what: str) -> None:
+    """Raise `InvalidError` DOCUMENT_ATTRIBUTION if it says too much, what is no text, or not who wrote."""
+    lines = (by.reason, by.author, by.approver, *by.provenance)
+    fits = len(by.provenance) <= DOCUMENT_PROVENANCE_MAX and all(map(_is_line, lines))
+    if not by.author or not fits:
+        raise InvalidError(
+            "DOCUMENT_ATTRIBUTION",
+            f"writing {what}: it needs an author, and a reason and up to {DOCUMENT_PROVENANCE_MAX} sources of at most"
+            f" {DOCUMENT_REASON_MAX_CHARS} characters each",
+        )
+
+
+def _is_line(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return len(text) <= DOCUMENT_REASON_MAX_CHARS and "\x00" not in text

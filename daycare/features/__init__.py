@@ -18,8 +18,10 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.cron.rows import CronRows
     from daycare.features.signals.rows import HeartbeatRows, SignalRows
     from daycare.features.tasks.rows import TaskRows
+    from daycare.store.sqlite.documents import DocumentRows
+    from daycare.store.sqlite.memories import MemoryRows
 
-    return SignalRows, HeartbeatRows, TaskRows, CronRows
+    return MemoryRows, DocumentRows, SignalRows, HeartbeatRows, TaskRows, CronRows
 
 
 def open_store(

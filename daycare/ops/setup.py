@@ -28,6 +28,7 @@ from daycare.ops.vanished import refuse_vanished
 from daycare.store.home import MEMORY, Home, HomeLock
 from daycare.store.records import User
 from daycare.store.sqlite import mark
+from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.vault import open_vault
 
 AGENT_NAME = "daycare"
@@ -200,7 +201,7 @@ async def _add_operator(location: str, user: User, persona: Persona, secrets: Ma
         operator = next(iter(await store.people.operators()), None)
         if operator is None:
             operator = await store.people.add(replace(user, keys=(f"{DIRECT}:{user.id}",)))
-            await introduce(store.documents, persona, operator)
+            await introduce(store.of(DocumentRows), persona, operator)
             agents = Directory(store, (DIRECT,))  # there before the first word, to be set up and to be written to
             await agents.create(agents.parse(f"/{operator.id}/{DIRECT}"), origin=Origin.PERSON)
         for name, token in secrets.items():

@@ -16,6 +16,7 @@ from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Inbound
 from daycare.store.records import User
 from daycare.store.records_approvals import ApprovalFinding, ApprovalState
+from daycare.store.sqlite.documents import DocumentRows
 from daycare.testing.daemon import open_daemon
 from daycare.testing.fake_connector import texts
 from daycare.testing.scripted import Scripted, call
@@ -466,7 +467,7 @@ async def test_a_batch_of_updates_may_hold_a_button_twice(autojump_clock: object
     outcomes = await receive(scene.house, approve, approve)
     assert [outcome.state for outcome in outcomes] == ["accepted", "repeated"]
     await settle(scene.house)
-    assert len(await scene.house.store.documents.history(memory_of(scene.agent))) == 1
+    assert len(await scene.house.store.of(DocumentRows).history(memory_of(scene.agent))) == 1
 
 
 class Steps(trio.abc.Instrument):

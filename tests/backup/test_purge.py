@@ -22,6 +22,7 @@ from daycare.ops.purging import look, purge
 from daycare.store.home import Home
 from daycare.store.records import User
 from daycare.store.sqlite import copies
+from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import patient_clock
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -68,7 +69,7 @@ async def lived(house: TestDaemon) -> None:
         by = Attribution(origin=Origin.PERSON, author=f"direct:{user}", approver=f"direct:{user}", reason="set up")
         for text in ("There is a Brombeerfeld.", "There is a Brombeerfeld behind the house."):
             words = text if user == "ben" else "Nothing to see."
-            await store.documents.write(NewVersion(place=place, user=user, by=by, text=words))
+            await store.of(DocumentRows).write(NewVersion(place=place, user=user, by=by, text=words))
         await store.files.put(f"f:{user}", user, Origin.FILE, f"{user}.txt", "text/plain", f"file of {user}".encode())
         spec = CronSpec(cron="30 7 * * *", prompt="news of Trondheimfjord" if user == "ben" else "news")
         await store.of(CronRows).add(

@@ -24,6 +24,7 @@ from daycare.features.exports.names import Renaming
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, Summary, TurnEnd, User
 from daycare.store.records_exports import Anything, ExportRecord, JobRecord
+from daycare.store.sqlite.documents import DocumentRows
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 R = TypeVar("R", bound=ExportRecord)
@@ -116,7 +117,7 @@ async def summed_up(house: TestDaemon, path: str) -> None:
 
 async def documents(house: TestDaemon, owner: str) -> None:
     """Let the agent have documents with a history: of a person, of its own, deleted, and of who it is."""
-    write = house.store.documents.write
+    write = house.store.of(DocumentRows).write
 
     async def put(layer: Layer, owner: str, name: str, text: str | None, by: Attribution) -> None:
         await write(NewVersion(place=Place(layer, owner, name), user="ann", by=by, text=text))

@@ -18,6 +18,7 @@ from daycare.config import Config, ModelsSection, PluginsSection, ProviderSectio
 from daycare.features import open_store
 from daycare.plugin import Completion, Inbound, InferRequest
 from daycare.store.records_approvals import ApprovalState
+from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
@@ -97,7 +98,7 @@ async def test_rejected_and_told_why(tmp_path: Path, autojump_clock: object) -> 
         assert "he is my neighbour's" in model.history[-1].messages[-1].text
         place = (await only(house)).action.place
         assert place is not None
-        [empty] = await house.store.documents.history(place)
+        [empty] = await house.store.of(DocumentRows).history(place)
         assert empty.by.author == "system", "nothing of it is in any version"
 
 
@@ -188,9 +189,9 @@ class Tale:
 
 async def _document(store: Store, name: str) -> str | None:
     for agent in await store.agents.find(user=OWNER):
-        for each in await store.documents.find(Layer.AGENT, agent.id):
+        for each in await store.of(DocumentRows).find(Layer.AGENT, agent.id):
             if each.place.name == name:
-                document = await store.documents.get(each.place)
+                document = await store.of(DocumentRows).get(each.place)
                 return document.text if document else None
     return None
 

@@ -142,7 +142,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "cursor-before-batch",
         "a platform's cursor is committed before the messages up to it",
-        _in("intake", "Intake.take.run"),
+        _in("intake", "IntakeStore.take.run"),
         (Before("taken = ", f"if cursor:\n    _remember(tx, connector, _CURSOR, cursor)\n{APART}"),),
         between("receiving", "connector_memory"),
     ),
@@ -177,7 +177,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "mark-before-learned",
         "what memory has looked at is marked in a commit before what was learned of it",
-        _in("memory_curation", "_learn"),
+        _in("memory_extraction", "_learn"),
         (After("UPDATE memory_marks", APART),),
         between("memory", "UPDATE memory_marks"),
         "lost",
@@ -186,7 +186,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "try-not-counted",
         "the start of a try does not count, so a message that kills the process is tried for ever",
-        _in("turns", "Turns.resume.run"),
+        _in("turns", "TurnStore.resume.run"),
         (Instead("UPDATE turns SET attempt"),),
         between("poison", "INSERT INTO turns"),
         "broken",
@@ -225,7 +225,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "open-turn-forgotten",
         "after a start nobody looks for the turn that was open",
-        _in("turns", "Turns.open_turn"),
+        _in("turns", "TurnStore.open_turn"),
         (Body("return None"),),
         between("message", "INSERT INTO turns"),
     ),
@@ -372,7 +372,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "learned-without-mark",
         "what memory has learned is kept, and that it has looked is not",
-        _in("memory_curation", "_learn"),
+        _in("memory_extraction", "_learn"),
         (Instead("UPDATE memory_marks"),),
         test("store/test_memories_log.py::test_what_is_logged_waits_for_the_worker_until_its_mark_has_passed"),
     ),
@@ -430,7 +430,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "ceiling-ignored",
         "a call is made although it may go over a ceiling",
-        _in("budgets", "Budgets.reserve.run"),
+        _in("budgets", "BudgetStore.reserve.run"),
         (Swap("any(standing.reached for standing in standings)", "False"),),
         test("store/test_budgets.py::test_no_reservation_goes_over_a_ceiling_however_many_ask_at_once"),
     ),
@@ -446,7 +446,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "purge-leaves-rows",
         "what was said with a purged person stays",
         _in("purging", "_purge"),
-        (Swap("_tables(db)", "(table for table in _tables(db) if table != 'history')"),),
+        (Swap("tables.plain(db)", "(table for table in tables.plain(db) if table != 'history')"),),
         test("backup/test_purge.py::test_a_purged_person_is_in_no_byte_of_the_home"),
     ),
     Mutant(
@@ -472,7 +472,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "purge-leaves-summaries",
         "what a conversation with a purged person was summed up to stays",
         _in("purging", "_purge"),
-        (Swap("_tables(db)", "(table for table in _tables(db) if table != 'summaries')"),),
+        (Swap("tables.plain(db)", "(table for table in tables.plain(db) if table != 'summaries')"),),
         test("backup/test_purge.py::test_of_each_table_that_can_be_somebodys_a_purge_leaves_no_row"),
     ),
     Mutant(

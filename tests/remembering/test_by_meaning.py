@@ -18,6 +18,7 @@ from daycare.config import Config, ProviderSection
 from daycare.features.memory.embed.service import EMBED_BATCH
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
+from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 needs_wordllama = pytest.mark.skipif(
@@ -72,7 +73,7 @@ async def until_embedded(house: TestDaemon, pause_s: float) -> dict[str, Any]:
 
 
 async def stored(house: TestDaemon) -> dict[str, int]:
-    return {each.model: each.vectors for each in await house.store.memories.vector_models()}
+    return {each.model: each.vectors for each in await house.store.of(MemoryRows).vector_models()}
 
 
 def rendered(shown: Any) -> str:

@@ -32,9 +32,9 @@ async def main():
         await house.agent(path)
         await house.talk(sys.argv[2], path=path)
         if sys.argv[3] == "log":
-            while await house.store.memories.unlogged(1):
+            while await house.store.of(MemoryRows).unlogged(1):
                 await trio.sleep(0.05)
-            assert await house.store.memories.find("ann", Tier.LOG, limit=1)
+            assert await house.store.of(MemoryRows).find("ann", Tier.LOG, limit=1)
         else:
             [recalled] = house.events("memory.recalled")
             assert recalled["numbers"], recalled

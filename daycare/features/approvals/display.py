@@ -13,6 +13,7 @@ from daycare.rules.lengthy import aside
 from daycare.rules.shown import shown
 from daycare.store.records import Agent, Reply, Shows
 from daycare.store.records_approvals import Action, Approval, Letter, Show
+from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 
 Reach = Callable[[str, Agent | None], Awaitable[tuple[Agent, str] | None]]
@@ -71,7 +72,7 @@ class Display:
         place = action.place
         if place is None or place.layer is not Layer.AGENT or place.name.startswith("daily/"):
             return ()
-        there = (await self._store.documents.totals(place.layer, place.owner)).bytes
+        there = (await self._store.of(DocumentRows).totals(place.layer, place.owner)).bytes
         total = there + len((new or "").encode()) - len((old or "").encode())
         if total < DOCUMENTS_WARN_SHARE * DOCUMENTS_TOTAL_BYTES or len(new or "") <= len(old or ""):
             return ()

@@ -13,7 +13,7 @@ import msgspec
 
 from daycare.base.budget import split_name
 from daycare.base.consent import IDENTITY_DOCUMENTS
-from daycare.base.documents import Attribution, Layer, check_text, digest
+from daycare.base.documents import Attribution, Layer, check_attribution, check_text, digest
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import (
     AGENT_CONFIG_MAX_BYTES,
@@ -30,7 +30,6 @@ from daycare.base.times import is_moment, is_time
 from daycare.features.exports.names import path_of
 from daycare.rules.consent import within
 from daycare.rules.document_paths import parse
-from daycare.store.records_documents import check_attribution
 from daycare.store.records_exports import (
     AgentRecord,
     Anything,

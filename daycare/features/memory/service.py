@@ -54,6 +54,8 @@ from daycare.plugin import Plugin, StructTool
 from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.records import Agent, Commit, InboxRow, Step, Turn, User
+from daycare.store.sqlite.documents import DocumentRows
+from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.people import Secrets
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault
@@ -93,10 +95,10 @@ class MemoryFeature(Feature):
         self._on_forgotten: Callable[[], None] = lambda: None
         self._embedder = live.now.memory.embedder  # the one that there is until the next start
         self.embedding = (
-            Embedding(store.memories, self._embedder, self.load, self._trouble) if self.load is not None else None
+            Embedding(store.of(MemoryRows), self._embedder, self.load, self._trouble) if self.load is not None else None
         )
         embedding = self.embedding
-        self.prompt_documents = PromptDocuments(store.documents, self.documents, bus, clock)
+        self.prompt_documents = PromptDocuments(store.of(DocumentRows), self.documents, bus, clock)
         self.sharing = Sharing(store, self.folder)
         self.chunking = Chunking(store, self.directory.get, partial(aside, "document chunks"))
         self.passages = Passages(store, self.documents, self.prompt_documents, self.chunking, embedding, live)
@@ -238,8 +240,8 @@ class MemoryFeature(Feature):
             self.search.drop(scope)
 
     async def _scopes(self) -> list[str]:
-        found = await self.store.memories.scopes()
-        while page := await self.store.memories.scopes(after=found[-1]) if found else []:
+        found = await self.store.of(MemoryRows).scopes()
+        while page := await self.store.of(MemoryRows).scopes(after=found[-1]) if found else []:
             found += page
         return found
 

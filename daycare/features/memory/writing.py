@@ -36,6 +36,7 @@ from daycare.rules.taint import Sources
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_approvals import Approval, ApprovalState, DocumentAction
+from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 
 ECHO_INLINE_MAX_CHARS: Final = 10_000  # compared with what was recalled at once, some 5 ms; more in a thread
@@ -194,9 +195,9 @@ class TurnMemory(TurnReading):
         )
         if action.verb == "append":
             new = replace(draft.by(by, key=self._key), text=action.text, base_hash=None)
-            await self._home.store.documents.append(new, action.head, action.section)
+            await self._home.store.of(DocumentRows).append(new, action.head, action.section)
         else:
-            await self._home.store.documents.write(draft.by(by, key=self._key))
+            await self._home.store.of(DocumentRows).write(draft.by(by, key=self._key))
         return self._done(draft.path, draft.total.warning)
 
     async def _approver(self, tool: str, draft: DocumentDraft, action: DocumentAction, need: Need) -> str | None:
@@ -249,7 +250,7 @@ class TurnMemory(TurnReading):
             return _told(it, path)
         states = await self._documents.explain(self._agent, path)
         newest = states[0].newest if states else None
-        if newest is not None and await self._home.store.documents.once(newest.place, self._key):
+        if newest is not None and await self._home.store.of(DocumentRows).once(newest.place, self._key):
             return self._done(path)
         self._permission = await self._permissions.check(self._agent.path, WRITE_MEMORY, self._agent.path, can_ask=True)
         return None

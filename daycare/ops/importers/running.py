@@ -32,6 +32,7 @@ from daycare.ops.owner import owner_of
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.database import refuse_damage
+from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.vault import Vault, open_vault
 
 Product = tuple[Callable[[ImportSource], bool], Callable[[ImportSource, ImportReading], ImportModel]]
@@ -87,7 +88,7 @@ async def _take(home: Home, wish: ImportRequest, location: str, *, clock: Clock,
         if owner is None:
             raise NotFoundError("USER_UNKNOWN", f"importing for {wish.user}: no such user", hint="daycare users list")
         operator = await store.people.get(await owner_of(store, config)) or owner
-        await introduce(store.documents, Persona(config.agent.name, config.agent.tone), operator)
+        await introduce(store.of(DocumentRows), Persona(config.agent.name, config.agent.tone), operator)
         source, imported = await trio.to_thread.run_sync(_read, home, wish)
         taking = ImportApply(
             store=store,

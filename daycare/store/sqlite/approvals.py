@@ -29,8 +29,9 @@ from daycare.store.records_approvals import (
     Show,
     content_hash,
 )
-from daycare.store.sqlite import approval_room, documents, inbox, letters, outbox
+from daycare.store.sqlite import approval_room, inbox, letters, outbox
 from daycare.store.sqlite import approval_rows as rows
+from daycare.store.sqlite.ports import DocumentPort
 from daycare.store.sqlite.sql import marks
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -316,7 +317,7 @@ def _undo(tx: Tx, no: int, by: str) -> tuple[Approval, bool]:
         key=f"approval:{no}:undone",
     )
     try:
-        undone = documents.undo(tx, new, it.version)
+        undone = tx.of(DocumentPort).undo(tx, new, it.version)
     except ConflictError as changed:
         what = f"undoing request {no}: {it.action.place.name} was changed since"
         raise ConflictError(changed.code, what, hint="take back the newer change first") from changed
@@ -346,10 +347,8 @@ def _do(tx: Tx, it: Approval, by: str) -> int | None:
         base_hash=it.base_hash,
         key=f"approval:{it.no}",
     )
-    if action.verb == "append":
-        written = documents.append(tx, new, action.head, action.section)
-    else:
-        written = documents.write(tx, new)
+    put = tx.of(DocumentPort)
+    written = put.append(tx, new, action.head, action.section) if action.verb == "append" else put.write(tx, new)
     return written.version if written.hash != it.base_hash else None
 
 
@@ -398,8 +397,8 @@ def _tell(tx: Tx, it: Approval, text: str, kind: EnvelopeKind, mark: str = "", c
 
 
 def _there(tx: Tx, action: Action) -> str:
-    found = documents.get(tx.db, action.place) if action.place is not None else None
-    return found.version.hash if found is not None else digest(None)
+    found = tx.of(DocumentPort).newest(tx.db, action.place) if action.place is not None else None
+    return found.hash if found is not None else digest(None)
 
 
 def _same_base(tx: Tx, action: Action, base_hash: str) -> None:

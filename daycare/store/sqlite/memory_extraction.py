@@ -11,7 +11,6 @@ from daycare.base.errors import InvalidError
 from daycare.base.memories import FactPart, NewMemory, Tier
 from daycare.store.records_memories import ECHO, Comparable, MergeResult, Seen, StoredMemory, Superseded, Unextracted
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import (
     COLUMNS,
     MEMORIES,
@@ -26,6 +25,7 @@ from daycare.store.sqlite.memory_rows import (
     remove,
     span,
 )
+from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.writer import Tx
 
@@ -33,7 +33,7 @@ _COUNTED_MAX: Final = 2_000  # entries that wait; nobody asks whether there are 
 _ENTRIES: Final = "FROM memories WHERE agent_id = ? AND tier = 'log' AND no > ? AND no <= ? AND text IS NOT NULL"
 
 
-class MemoryExtraction(MemoryPart):
+class MemoryExtraction(Rows):
     """How far workers have come, and what came of it."""
 
     async def unextracted(self, limit: int, *, after: str = "") -> list[Unextracted]:

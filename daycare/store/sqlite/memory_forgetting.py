@@ -18,8 +18,8 @@ from daycare.store.sqlite.forgotten_lookups import lookups_of
 from daycare.store.sqlite.forgotten_turns import FORGOTTEN, came_of, forget_requests, forget_turns, notes_since
 from daycare.store.sqlite.memory_chunks import chunks_of
 from daycare.store.sqlite.memory_extraction import renew_mark
-from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import Extra, describe, extra_from, remove, span
+from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.stems import stemmer
 from daycare.store.sqlite.writer import Tx
@@ -29,7 +29,7 @@ _HISTORIES_MAX: Final = 50  # turns read to see what else an entity is known fro
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
-class MemoryForgetting(MemoryPart):
+class MemoryForgetting(Rows):
     """Removing memories and what they came from."""
 
     async def forget(

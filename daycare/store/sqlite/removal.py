@@ -13,7 +13,7 @@ from daycare.store.records import User
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.sqlite import approval_rows as rows
 from daycare.store.sqlite import approvals, budgets, lives, outbox, people
-from daycare.store.sqlite.facts import UserLeaving, UserLeft
+from daycare.store.sqlite.facts import AgentCutOff, UserLeaving, UserLeft
 from daycare.store.sqlite.writer import Tx
 
 _REASON: Final = "its user was removed"
@@ -63,7 +63,7 @@ def _end_agents(tx: Tx, user: User) -> None:
     for (agent_id,) in found:
         lives.set_state(tx, str(agent_id), "dead", _REASON, None)
         tx.commit.cut_off.add(str(agent_id))
-        tx.run("UPDATE memory_marks SET through = newest WHERE agent_id = ?", (agent_id,))  # no worker reads on
+        tx.tell(AgentCutOff(str(agent_id)))
 
 
 def _end_requests(tx: Tx, user: User) -> None:

@@ -28,7 +28,6 @@ from daycare.store.sqlite.approvals import Approvals
 from daycare.store.sqlite.behaviours import BehaviourStore
 from daycare.store.sqlite.database import MEMORY, connect_reader, describing, file_of, open_writer
 from daycare.store.sqlite.dead import DeadLetters
-from daycare.store.sqlite.documents import DocumentStore
 from daycare.store.sqlite.exports import Exports
 from daycare.store.sqlite.files import Files
 from daycare.store.sqlite.guard import Guard
@@ -36,12 +35,11 @@ from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.intake import IntakeStore
 from daycare.store.sqlite.ledger import Ledger
 from daycare.store.sqlite.mark import Loss, Mark
-from daycare.store.sqlite.memories import Memories
 from daycare.store.sqlite.metrics import StoreMetricsReader
 from daycare.store.sqlite.outbox import Outbox
 from daycare.store.sqlite.people import PeopleStore, Secrets
 from daycare.store.sqlite.readers import Readers
-from daycare.store.sqlite.rows import Rows, followers_of
+from daycare.store.sqlite.rows import Rows, followers_of, tables_of
 from daycare.store.sqlite.strangers import Strangers
 from daycare.store.sqlite.summaries import Summaries
 from daycare.store.sqlite.timers import Timers
@@ -94,15 +92,13 @@ class Store:
         self.summaries = Summaries(*parts)
         self.outbox = Outbox(*parts)
         self.files = Files(*parts, self._readers)
-        self.documents = DocumentStore(*parts, self._readers)
-        self.memories = Memories(*parts, self._readers, clock)
         self.approvals = Approvals(*parts)
         self.budgets = budgets.BudgetStore(*parts)
         self.timers = Timers(*parts)
-        self.exports = Exports(self._writer, self._readers, [table for kind in rows for table in kind.tables])
-        self._rows: dict[type, Rows] = {kind: kind(*parts) for kind in rows}
+        self.exports = Exports(self._writer, self._readers, tables_of(rows))
+        self._rows: dict[type, Rows] = {kind: kind(*parts, self._readers, clock) for kind in rows}
         self.behaviours = BehaviourStore(*parts)
-        self.upkeep = UpkeepStore(*parts)
+        self.upkeep = UpkeepStore(*parts, rows)
         self.metrics = StoreMetricsReader(self._writer, self._readers)
         self.commits = self._writer.commits
         self.dead = DeadLetters(*parts)

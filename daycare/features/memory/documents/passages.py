@@ -25,6 +25,7 @@ from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.records import Agent
 from daycare.store.records_memories import StoredMemory
+from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Passages:
         embedding: Embedding | None,
         live: Live,
     ) -> None:
-        self._memories = store.memories
+        self._memories = store.of(MemoryRows)
         self._documents = documents
         self._source = source
         self._chunking = chunking

@@ -17,7 +17,7 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.rules.document_paths import MEMORY
 from daycare.store.records import Agent
-from daycare.store.sqlite.documents import DocumentStore
+from daycare.store.sqlite.documents import DocumentRows
 
 PROMPT_SKILLS_KNOWN_MAX: Final = 4_096  # first lines kept in memory, under 1 MB
 
@@ -25,7 +25,7 @@ PROMPT_SKILLS_KNOWN_MAX: Final = 4_096  # first lines kept in memory, under 1 MB
 class PromptDocuments:
     """The documents of the store. Reading them for a prompt makes none."""
 
-    def __init__(self, store: DocumentStore, documents: Documents, bus: Bus, clock: Clock) -> None:
+    def __init__(self, store: DocumentRows, documents: Documents, bus: Bus, clock: Clock) -> None:
         self._store = store
         self._documents = documents
         self._bus = bus

@@ -72,7 +72,7 @@ class DocumentDraft(msgspec.Struct, frozen=True, kw_only=True):
     total: DocumentTotal
 
     def by(self, attribution: Attribution, *, key: str = "") -> NewVersion:
-        """Return what to write for it: `store.documents.write`, or that module's `write` inside of a transaction."""
+        """Return what to write for it: `DocumentRows.write`, or `DocumentPort.write` inside of a transaction."""
         return NewVersion(
             place=self.place, user=self.user, by=attribution, text=self.new, base_hash=self.base_hash, key=key
         )

@@ -34,6 +34,7 @@ from daycare.rules.lengthy import aside
 from daycare.store.home import MEMORY as MEMORY_STORE
 from daycare.store.records import Agent
 from daycare.store.records_documents import Document, check_room
+from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 
 SECTIONS: Final = ("User Facts", "Project Context", "Preferences", "Important Decisions")
@@ -63,7 +64,7 @@ class Documents:
         agents: Callable[[str], Awaitable[Sequence[Agent]]],
         tools: Callable[[Agent], Sequence[ToolSpec]],
     ) -> None:
-        self._documents = store.documents
+        self._documents = store.of(DocumentRows)
         self._location = store.location
         self._agents = agents
         self._tools = tools

@@ -23,6 +23,7 @@ from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.rules.document_paths import folder, parse, spell
 from daycare.store.records import Agent
 from daycare.store.records_memories import EVERYBODY, OWN_BITS, StoredMemory
+from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 
 LOOKUP_LINE_MAX_CHARS: Final = 600  # of one memory that a tool finds: twenty fit into a result; one can be read whole
@@ -41,7 +42,7 @@ class Lookup:
     """Looks up what `reader` may read: the rows of its scope, and of documents its own and the shared ones."""
 
     def __init__(self, store: Store, search: Search, clock: Clock) -> None:
-        self._memories = store.memories
+        self._memories = store.of(MemoryRows)
         self._people = store.people
         self._search = search
         self._clock = clock

@@ -17,7 +17,7 @@ from daycare.features.memory.search.question import NamedPeople, SearchQuestion,
 from daycare.features.memory.search.ranking import Nearness, RankingWeights, Scored
 from daycare.features.memory.search.structure import SearchLimits, Structure
 from daycare.store.records_memories import MemoryShape, Postings, VectorPage
-from daycare.store.sqlite.memories import Memories
+from daycare.store.sqlite.memories import MemoryRows
 
 SEARCH_POSTINGS_MAX: Final = 10_000  # entries of the index of words that one search reads: some 8 ms
 SEARCH_READ_ROWS: Final = 1_000  # of what is kept in memory, read there before: some 5 ms; more in a thread of its own
@@ -29,7 +29,7 @@ FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; 
 class SearchScope:
     """The memories of one scope. `model` tells which vectors are used, "" for none yet."""
 
-    def __init__(self, store: Memories, scope: str, model: Callable[[], str]) -> None:
+    def __init__(self, store: MemoryRows, scope: str, model: Callable[[], str]) -> None:
         self._store = store
         self._scope = scope
         self._model = model

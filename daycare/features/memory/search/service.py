@@ -27,6 +27,7 @@ from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.traits import words_in
 from daycare.settings import Live
 from daycare.store.records_memories import ECHO, EVERYBODY, StoredMemory
+from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Search:
         echoes: list[tuple[StoredMemory, Scored]] = []
         said = _Said()
         for part in (found[: count + _MORE], found[count + _MORE :]):
-            memories = {it.no: it for it in await self._store.memories.get(scopes, [it.no for it in part])}
+            memories = {it.no: it for it in await self._store.of(MemoryRows).get(scopes, [it.no for it in part])}
             for memory, each in [(memories[it.no], it) for it in part if it.no in memories]:
                 if memory.role == ECHO:
                     echoes.append((memory, each))
@@ -135,7 +136,7 @@ class Search:
 
         kept = self._search_scopes.get(scope)
         if kept is None:
-            kept = self._search_scopes[scope] = _Kept(SearchScope(self._store.memories, scope, self._model))
+            kept = self._search_scopes[scope] = _Kept(SearchScope(self._store.of(MemoryRows), scope, self._model))
         self._search_scopes.move_to_end(scope)
         kept.asked += 1
         return kept
