@@ -23,6 +23,7 @@ from daycare.config import Config, load
 from daycare.daemon import Daemon
 from daycare.features import open_store
 from daycare.features.backups.restoring import refuse_half
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.observe import log
 from daycare.ops import bare
 from daycare.ops.daemon_lifecycle import BREAKER, DaemonLifecycle
@@ -34,7 +35,6 @@ from daycare.store.records import User
 from daycare.store.retry import with_retry
 from daycare.store.sqlite import mark
 from daycare.store.sqlite.database import refuse_damage
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.vault import open_vault
 
 HANDOVER_S: Final = 15.0  # for the daemon inside a chat to finish its turns and leave the home to `daycare run`

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 def rows() -> "Sequence[type[Rows]]":
     """Return what all capabilities keep. A scheduled run may be a task, and asks how that ended: so cron is last."""
     from daycare.features.cron.rows import CronRows
+    from daycare.features.memory.documents.rows import DocumentRows
+    from daycare.features.memory.store.rows import MemoryRows
     from daycare.features.signals.rows import HeartbeatRows, SignalRows
     from daycare.features.tasks.rows import TaskRows
-    from daycare.store.sqlite.documents import DocumentRows
-    from daycare.store.sqlite.memories import MemoryRows
 
     return MemoryRows, DocumentRows, SignalRows, HeartbeatRows, TaskRows, CronRows
 

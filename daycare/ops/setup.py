@@ -23,12 +23,12 @@ from daycare.base.path import check_user_id
 from daycare.base.zones import zone_of
 from daycare.config import AgentSection, load
 from daycare.features import open_store
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.ops import bare
 from daycare.ops.vanished import refuse_vanished
 from daycare.store.home import MEMORY, Home, HomeLock
 from daycare.store.records import User
 from daycare.store.sqlite import mark
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.vault import open_vault
 
 AGENT_NAME = "daycare"

@@ -11,8 +11,8 @@ from daycare.agent import conversations, prompt
 from daycare.agent.conversations import Conversations
 from daycare.base.messages import Message
 from daycare.features import open_store
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Turn
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted
 from tests.store.samples import EPOCH_MS, HandClock, begin, end, said

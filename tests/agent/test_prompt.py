@@ -20,9 +20,9 @@ from daycare.base.documents import Attribution
 from daycare.base.fence import NAMES
 from daycare.base.messages import Origin
 from daycare.config import AgentSection, Config, ModelsSection, ProviderSection
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import Documents
 from daycare.store.records import Agent, AgentConfig, User
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.fake_connector import FakeConnector

@@ -11,8 +11,8 @@ from daycare.agent.readings import Looked, Readings, look
 from daycare.base.limits import SESSION_LOOKED_AT_MAX
 from daycare.base.messages import Message, Origin, Text, Told, ToolResult
 from daycare.features import open_store
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Turn
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.daemon import open_daemon
 from tests.store.samples import EPOCH_MS, HandClock, begin, end, said
 

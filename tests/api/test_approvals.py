@@ -8,9 +8,9 @@ from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.limits import DOCUMENT_MAX_BYTES
 from daycare.base.messages import Origin
 from daycare.features.approvals.service import ApprovalAsk
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.records import Agent, User
 from daycare.store.records_approvals import ApprovalFinding, DocumentAction
-from daycare.store.sqlite.documents import DocumentRows
 from tests.api.conftest import ANN, Api, Json
 
 

@@ -8,8 +8,8 @@ from daycare.base.documents import Attribution, digest
 from daycare.base.limits import DOCUMENT_MAX_BYTES
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.records import User
-from daycare.store.sqlite.documents import DocumentRows
 from tests.api.conftest import ANN, Api
 from tests.chance import sliced
 from tests.memory import hostile

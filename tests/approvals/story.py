@@ -10,10 +10,10 @@ import trio
 from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.messages import Origin
 from daycare.features.approvals.service import ApprovalAsk, ApprovalsService, Approver
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.plugin import Inbound, Outcome, Plugin, StructTool, ToolContext
 from daycare.store.records import Agent
 from daycare.store.records_approvals import Approval, ApprovalFinding, DocumentAction
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon
 from daycare.testing.fake_connector import FakeConnector

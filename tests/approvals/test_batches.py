@@ -3,8 +3,8 @@
 import pytest
 
 from daycare.base.errors import InvalidError
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.records_approvals import Approval, ApprovalState
-from daycare.store.sqlite.documents import DocumentRows
 from tests.approvals.story import (
     ANN,
     Scene,

@@ -8,9 +8,9 @@ import trio
 
 from daycare.base.messages import Message
 from daycare.features import open_store
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.plugin import Completion, Inbound, InferRequest
 from daycare.store.records_approvals import ApprovalState
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon

@@ -12,11 +12,11 @@ from daycare.base.errors import BusyError, InvalidError
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX
 from daycare.base.messages import Origin
 from daycare.features.approvals.views import compact
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Inbound
 from daycare.store.records import User
 from daycare.store.records_approvals import ApprovalFinding, ApprovalState
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.testing.daemon import open_daemon
 from daycare.testing.fake_connector import texts
 from daycare.testing.scripted import Scripted, call

@@ -18,11 +18,11 @@ from daycare.config import Config
 from daycare.features.backups.backup_store import name_of
 from daycare.features.cron.records import NewCronJob
 from daycare.features.cron.rows import CronRows
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.ops.purging import look, purge
 from daycare.store.home import Home
 from daycare.store.records import User
 from daycare.store.sqlite import copies
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import patient_clock
 from daycare.testing.daemon import TestDaemon, open_daemon

@@ -8,9 +8,9 @@ import trio.testing
 
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.messages import Origin, ToolResult
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Plugin
 from daycare.store.records import AgentConfig
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon

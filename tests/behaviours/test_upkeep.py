@@ -14,10 +14,10 @@ from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.base.permission import MESSAGE, Decision
 from daycare.features import open_store
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Inbound
 from daycare.store.records import User
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Origin
-from daycare.store.records_memories import EndedTurn
-from daycare.store.sqlite.memories import MemoryRows
+from daycare.features.memory.store.records import EndedTurn
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 
 from . import population

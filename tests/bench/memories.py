@@ -18,8 +18,8 @@ from daycare.base.messages import Origin
 from daycare.features.memory.language import analysis, thesaurus
 from daycare.features.memory.language.lists import COMMON, GIVEN, PLACES
 from daycare.features.memory.language.stop_words import EVERY_STOP_WORD, STOP_WORDS
-from daycare.store.records_memories import EndedTurn, NewVector, NewVectors
-from daycare.store.sqlite.memories import MemoryRows
+from daycare.features.memory.store.records import EndedTurn, NewVector, NewVectors
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 
 from . import population

@@ -18,10 +18,10 @@ from daycare.features.memory.embed.service import Embedding, Model
 from daycare.features.memory.embed.vectors import VectorBlock
 from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.service import Search
+from daycare.features.memory.store.records import VectorPage
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.process import tune
 from daycare.settings import Live
-from daycare.store.records_memories import VectorPage
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 
 from . import apart, memories, memory_scan

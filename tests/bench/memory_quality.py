@@ -29,9 +29,9 @@ from daycare.features.memory.language import analysis
 from daycare.features.memory.recall import line
 from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.service import Search
+from daycare.features.memory.store.records import StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Config, Live
-from daycare.store.records_memories import StoredMemory
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 
 from . import locomo, memories

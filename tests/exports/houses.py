@@ -21,10 +21,10 @@ from daycare.features.cron.rows import CronRows
 from daycare.features.exports.archive import ExportArchive
 from daycare.features.exports.engine import ExportEngine, ExportProgress, ExportReport
 from daycare.features.exports.names import Renaming
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, Summary, TurnEnd, User
 from daycare.store.records_exports import Anything, ExportRecord, JobRecord
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 R = TypeVar("R", bound=ExportRecord)

@@ -15,10 +15,10 @@ from daycare.base.path import Path as Address
 from daycare.features.cron.rows import CronRows
 from daycare.features.exports.engine import ExportProgress
 from daycare.features.exports.names import Renaming
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import AgentConfig
 from daycare.store.records_exports import AgentRecord, Anything, DocumentRecord, TurnRecord
-from daycare.store.sqlite.documents import DocumentRows
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.daemon import TestDaemon
 from tests.exports.houses import (
     QUIET_S,

@@ -6,8 +6,8 @@ from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.messages import Origin
 from daycare.features.exports.archive import PARTS
 from daycare.features.exports.engine import ExportProgress
-from daycare.store.sqlite.document_versions import NEWEST_KEPT
-from daycare.store.sqlite.documents import DocumentRows
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.documents.versions import NEWEST_KEPT
 from tests.exports.houses import (
     WORK,
     as_it_should_be,

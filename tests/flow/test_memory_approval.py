@@ -16,9 +16,9 @@ from daycare.base.documents import Attribution, Layer
 from daycare.base.messages import Origin
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
 from daycare.features import open_store
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.plugin import Completion, Inbound, InferRequest
 from daycare.store.records_approvals import ApprovalState
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live

@@ -14,12 +14,12 @@ from daycare.base.documents import Layer, Place
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.features import open_store
 from daycare.features.cron.rows import CronRows
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.signals.rows import SignalRows
 from daycare.ops.importers.report import ImportItem, ImportReport, lines
 from daycare.ops.importers.running import ImportRequest, dry_run, migrate
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import User
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import open_vault
 from tests.importers.homes import (

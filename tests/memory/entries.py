@@ -2,7 +2,7 @@
 
 from daycare.base.memories import EntityPart, FactPart, Tier
 from daycare.base.messages import Origin
-from daycare.store.records_memories import StoredMemory
+from daycare.features.memory.store.records import StoredMemory
 
 
 def entry(no: int, text: str, speaker: str = "Ann", *, at_ms: int, origin: Origin = Origin.PERSON) -> StoredMemory:

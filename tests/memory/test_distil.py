@@ -13,7 +13,7 @@ from daycare.base.memories import FactPart
 from daycare.base.messages import Origin
 from daycare.features.memory.facts.distil import LINE_MAX_CHARS, ExtractedAnswer, read, request
 from daycare.features.memory.facts.learned import ENTITIES_MAX, FACTS_MAX, STATEMENT_MAX_CHARS, NewFact
-from daycare.store.records_memories import StoredMemory
+from daycare.features.memory.store.records import StoredMemory
 from tests.cost import IN_STEP, costs_at_most
 from tests.memory.entries import entry
 

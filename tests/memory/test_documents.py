@@ -11,8 +11,8 @@ from daycare.base import limits
 from daycare.base.documents import Attribution, Layer, digest
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import NEW_MEMORY, SECTIONS
-from daycare.store.sqlite.documents import DocumentRows
 from tests.memory import hostile
 from tests.memory.house import ANN, BY, Memory, open_memory
 from tests.store.samples import new_agent
@@ -361,7 +361,7 @@ async def test_what_is_too_large_is_refused_before_anything(memory: Memory) -> N
 async def test_one_document_too_many_is_refused_before_anything(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daycare.store.records_documents.DOCUMENTS_MAX", 1)
+    monkeypatch.setattr("daycare.features.memory.documents.records.DOCUMENTS_MAX", 1)
     await memory.put("SOUL.md", "x")
     for path in ("STYLE.md", "knowledge/a.md"):
         with pytest.raises(BusyError) as caught:

@@ -14,8 +14,8 @@ from daycare.features import open_store
 from daycare.features.memory.search import search_scope as scenes
 from daycare.features.memory.search.postings import InvertedIndex
 from daycare.features.memory.search.search_scope import SearchScope
-from daycare.store.records_memories import MergeResult, Postings, Seen
-from daycare.store.sqlite.memories import MemoryRows
+from daycare.features.memory.store.records import MergeResult, Postings, Seen
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import SCOPE, entity, learned, logged
 from tests.store.samples import EPOCH_MS, HandClock

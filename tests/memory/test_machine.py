@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.messages import Origin
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import Documents
 from daycare.store.records import Agent
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 from daycare.testing.faults import Killed, Switch
 from tests.chance import WHOLE

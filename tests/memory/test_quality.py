@@ -10,8 +10,8 @@ from daycare.features import open_store
 from daycare.features.memory.language.analysis import indexed
 from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.service import Search
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
-from daycare.store.sqlite.memories import MemoryRows
 from tests.bench import locomo, memories, memory_quality
 from tests.memory import spaceless
 

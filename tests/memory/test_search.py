@@ -14,9 +14,9 @@ from daycare.features.memory.search import service as searching
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.search_scope import SearchScope
 from daycare.features.memory.search.service import ALIKE, Search, _Said
+from daycare.features.memory.store.records import ECHO
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
-from daycare.store.records_memories import ECHO
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import SCOPE, logged
 from tests.store.samples import EPOCH_MS, HandClock

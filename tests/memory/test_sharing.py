@@ -11,8 +11,8 @@ import pytest
 from daycare.base import limits
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.messages import Origin
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.sharing import STATE, Exchange, Sharing
-from daycare.store.sqlite.documents import DocumentRows
 from tests.memory import hostile
 from tests.memory.house import BY, Memory, below, furnished, open_memory
 from tests.store.samples import new_agent

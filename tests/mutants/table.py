@@ -177,7 +177,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "mark-before-learned",
         "what memory has looked at is marked in a commit before what was learned of it",
-        _in("memory_extraction", "_learn"),
+        "daycare.features.memory.store.extraction:_learn",
         (After("UPDATE memory_marks", APART),),
         between("memory", "UPDATE memory_marks"),
         "lost",
@@ -372,7 +372,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "learned-without-mark",
         "what memory has learned is kept, and that it has looked is not",
-        _in("memory_extraction", "_learn"),
+        "daycare.features.memory.store.extraction:_learn",
         (Instead("UPDATE memory_marks"),),
         test("store/test_memories_log.py::test_what_is_logged_waits_for_the_worker_until_its_mark_has_passed"),
     ),

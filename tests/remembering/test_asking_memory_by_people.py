@@ -14,8 +14,8 @@ from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
 from daycare.features.memory.search.lookup import label
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import AgentConfig, User
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import say

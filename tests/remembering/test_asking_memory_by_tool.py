@@ -12,8 +12,8 @@ from daycare.base.fence import fence
 from daycare.base.limits import SEARCH_CALLS_MAX
 from daycare.base.messages import Envelope, Origin, Told
 from daycare.base.path import Kind
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Completion, InferRequest
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import call, say
 from tests.remembering.asking import (

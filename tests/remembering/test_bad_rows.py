@@ -10,8 +10,8 @@ from daycare.base.errors import InvalidError
 from daycare.base.memories import Tier
 from daycare.base.messages import Origin
 from daycare.features.memory.documents import chunking
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.rules.chunks import cut
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann")

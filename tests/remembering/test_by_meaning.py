@@ -16,9 +16,9 @@ from daycare.base.memory_settings import MemorySection
 from daycare.cli.memories import _stats, memories_table
 from daycare.config import Config, ProviderSection
 from daycare.features.memory.embed.service import EMBED_BATCH
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 needs_wordllama = pytest.mark.skipif(

@@ -14,10 +14,10 @@ from daycare.base.memory_settings import DocumentsSection, MemorySection, Retrie
 from daycare.base.messages import Origin
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.memory.search.lookup import Filters
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
 from daycare.store.records import Agent
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")

@@ -9,9 +9,9 @@ from daycare.base.memories import Tier
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.memory.conversation_log import repeats
 from daycare.features.memory.search.lookup import Filters
+from daycare.features.memory.store.records import ECHO, StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import with_offline
-from daycare.store.records_memories import ECHO, StoredMemory
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import say
 

@@ -13,7 +13,7 @@ import trio
 import daycare.testing.daemon as houses
 from daycare.base.clock import SystemClock
 from daycare.features.memory.loading import SEARCH
-from daycare.store.records_memories import Tier
+from daycare.features.memory.store.records import Tier
 
 loop, late = threading.get_ident(), []
 

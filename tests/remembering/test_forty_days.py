@@ -15,9 +15,9 @@ from daycare.agent import tokens
 from daycare.base.memories import Tier
 from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.config import Config
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelsSection, ProviderSection, with_offline
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted, say

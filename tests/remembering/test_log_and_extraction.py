@@ -11,8 +11,8 @@ from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.path import Kind
 from daycare.config import Config
 from daycare.features.memory.facts.extraction_schedule import EXTRACTION_PAGE, HANDOFF_LOOK_S
-from daycare.store.records_memories import StoredMemory
-from daycare.store.sqlite.memories import MemoryRows
+from daycare.features.memory.store.records import StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon

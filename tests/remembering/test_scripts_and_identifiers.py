@@ -12,9 +12,9 @@ from daycare.config import Config
 from daycare.features.memory.facts.learned import Learned, NewEntity, NewFact
 from daycare.features.memory.facts.merging import merge_result
 from daycare.features.memory.search.lookup import Filters
+from daycare.features.memory.store.records import StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Agent
-from daycare.store.records_memories import StoredMemory
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann")

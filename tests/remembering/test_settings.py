@@ -22,10 +22,10 @@ from daycare.base.memory_settings import (
 )
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.memory.search.lookup import Filters
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Plugin, ProviderConfig
 from daycare.settings import with_offline
 from daycare.store.records import Agent
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import call, say

@@ -14,11 +14,11 @@ from daycare.base.memories import Tier
 from daycare.features import open_store
 from daycare.features.memory.conversation_log import ConversationLog
 from daycare.features.memory.embed.service import Embedding, Model
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
 from daycare.plugin import vectors
 from daycare.settings import Live
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import VirtualClock
 from tests.store.remembering import SCOPE, said

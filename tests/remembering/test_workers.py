@@ -14,10 +14,10 @@ from daycare.agent import tokens
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.memories import Tier
 from daycare.config import Config
+from daycare.features.memory.store.records import StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelSection, ModelsSection, ProviderSection, with_offline
-from daycare.store.records_memories import StoredMemory
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon

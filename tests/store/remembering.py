@@ -8,9 +8,9 @@ from typing import Any
 
 from daycare.base.memories import EntityPart, FactPart, NewMemory, Tier
 from daycare.base.messages import Message, Origin, Text
+from daycare.features.memory.store.records import EndedTurn, MemoryShape, MergeResult, NewVector, StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Agent, Turn
-from daycare.store.records_memories import EndedTurn, MemoryShape, MergeResult, NewVector, StoredMemory
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 from tests.store.samples import EPOCH_MS, PATH, begin, end
 

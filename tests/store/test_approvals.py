@@ -9,6 +9,7 @@ from daycare.base.documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, APPROVALS_PER_HOUR, INBOX_MAX_MESSAGES
 from daycare.base.messages import EnvelopeKind, Origin
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.records import Agent, Reply, Shows
 from daycare.store.records_approvals import (
     Approval,
@@ -22,7 +23,6 @@ from daycare.store.records_approvals import (
     content_hash,
     measured,
 )
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 from tests.store.samples import PATH, HandClock, commits, new_agent, post
 

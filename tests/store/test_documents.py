@@ -9,7 +9,7 @@ from daycare.base import limits
 from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
-from daycare.store.sqlite.documents import DocumentRows
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.sqlite.store import Store
 from tests.store.samples import HandClock
 
@@ -210,8 +210,8 @@ async def test_a_version_that_does_not_say_who_or_says_too_much_is_refused(store
 
 
 async def test_an_owner_has_so_many_documents_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.store.records_documents.DOCUMENTS_MAX", 3)
-    monkeypatch.setattr("daycare.store.records_documents.DAILY_LOGS_MAX", 2)
+    monkeypatch.setattr("daycare.features.memory.documents.records.DOCUMENTS_MAX", 3)
+    monkeypatch.setattr("daycare.features.memory.documents.records.DAILY_LOGS_MAX", 2)
     for name in ("a.md", "b.md", "c.md", "daily/2027-01-01.md", "daily/2027-01-02.md"):
         await put(store, name, at(name))
     await refused(store, new("x", place=at("d.md")), BusyError, "DOCUMENTS_FULL")

@@ -9,11 +9,11 @@ import pytest
 from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.base.messages import Origin
 from daycare.features import open_store, rows
+from daycare.features.memory.documents.index import reindex_documents
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.documents.versions import DAYS_KEPT, NEWEST_KEPT
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import User
-from daycare.store.sqlite.document_versions import DAYS_KEPT, NEWEST_KEPT
-from daycare.store.sqlite.documents import DocumentRows
-from daycare.store.sqlite.inspection import reindex_documents
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.purging import purge
 from daycare.store.sqlite.store import Store
 from tests.budgets.test_migration import of_version

@@ -15,11 +15,11 @@ from daycare.base.errors import BusyError
 from daycare.base.memories import Tier
 from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult
 from daycare.features import open_store
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.store.forgetting import _forget
+from daycare.features.memory.store.records import NewVector
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Effects, Summary
-from daycare.store.records_memories import NewVector
-from daycare.store.sqlite.documents import DocumentRows
-from daycare.store.sqlite.memories import MemoryRows
-from daycare.store.sqlite.memory_forgetting import _forget
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,

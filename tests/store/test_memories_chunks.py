@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Origin
-from daycare.store.sqlite.documents import DocumentRows
-from daycare.store.sqlite.memories import MemoryRows
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import MODEL, SCOPE, embedded, entry, texts
 

@@ -6,11 +6,11 @@ from daycare.base.documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.base.errors import ConflictError
 from daycare.base.memories import Tier
 from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.store.records import Forgotten, MergeResult, StoredMemory, Superseded
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Agent, Effects, Summary, Turn
 from daycare.store.records_approvals import ApprovalState
-from daycare.store.records_memories import Forgotten, MergeResult, StoredMemory, Superseded
-from daycare.store.sqlite.documents import DocumentRows
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,

@@ -11,9 +11,9 @@ from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.memories import Tier
 from daycare.base.messages import EnvelopeKind, Message, Text
 from daycare.features import open_store
+from daycare.features.memory.store.records import EndedTurn, MergeResult, Seen, StoredMemory, Superseded
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Agent, Summary, Turn
-from daycare.store.records_memories import EndedTurn, MergeResult, Seen, StoredMemory, Superseded
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     SCOPE,

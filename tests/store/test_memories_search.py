@@ -15,8 +15,8 @@ from daycare.base import limits
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.memories import FactPart, Tier
 from daycare.features import open_store
-from daycare.store.records_memories import EVERYBODY, MemoryCounts, Postings, Seen, Superseded
-from daycare.store.sqlite.memories import MemoryRows
+from daycare.features.memory.store.records import EVERYBODY, MemoryCounts, Postings, Seen, Superseded
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
@@ -178,7 +178,7 @@ async def test_gone_tells_what_was_changed_or_deleted_and_not_what_was_added(sto
 async def test_of_too_many_changes_it_is_only_told_that_there_were(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daycare.store.sqlite.memory_rows.MEMORY_CHANGES_MAX", 3)
+    monkeypatch.setattr("daycare.features.memory.store.stored.MEMORY_CHANGES_MAX", 3)
     found = await logged(store, *"abcdef")
     start = store.of(MemoryRows).latest(SCOPE)[1]
     await store.of(MemoryRows).forget(SCOPE, found[:2])
@@ -234,7 +234,7 @@ async def test_what_is_no_memory_is_refused(store: Store, text: str) -> None:
 
 
 async def test_there_are_so_many_scopes_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.store.sqlite.memory_rows.MEMORY_SCOPES_MAX", 1)
+    monkeypatch.setattr("daycare.features.memory.store.stored.MEMORY_SCOPES_MAX", 1)
     await logged(store, "a")
     with pytest.raises(ConflictError):
         await logged(store, "b", scope="u2")
@@ -271,7 +271,7 @@ async def test_a_path_lists_what_is_of_it_and_below_it(store: Store) -> None:
 
 
 async def test_a_long_list_is_looked_through_to_its_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.store.sqlite.memory_search._PAGE", 50)
+    monkeypatch.setattr("daycare.features.memory.store.search._PAGE", 50)
     wanted, *_ = await logged(store, "needle", *(f"hay {no}" for no in range(110)))
     assert [it.no for it in await store.of(MemoryRows).find(SCOPE, Tier.LOG, words="NEEDLE")] == [wanted]
     await written(store)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from daycare.base.errors import BusyError, ConflictError
 from daycare.base.memories import Tier
 from daycare.features import open_store
-from daycare.store.records_memories import NewVector, NewVectors, Seen, VectorPage
+from daycare.features.memory.store.records import NewVector, NewVectors, Seen, VectorPage
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.database import migrations
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
@@ -168,7 +168,7 @@ async def test_vectors_of_other_models_are_dropped_bit_by_bit(store: Store) -> N
 
 
 async def test_there_are_so_many_models_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.store.sqlite.memory_vectors.MEMORY_MODELS_MAX", 2)
+    monkeypatch.setattr("daycare.features.memory.store.vectors.MEMORY_MODELS_MAX", 2)
     await logged(store, "a")
     await embedded(store, "one")
     await embedded(store, "two")

@@ -9,11 +9,11 @@ from daycare.base.documents import Layer, digest
 from daycare.base.limits import DOCUMENTS_TOTAL_BYTES, DOCUMENTS_WARN_SHARE
 from daycare.base.messages import File, Origin
 from daycare.features.approvals.views import choices, compact, outcome, phone
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.rules.lengthy import aside
 from daycare.rules.shown import shown
 from daycare.store.records import Agent, Reply, Shows
 from daycare.store.records_approvals import Action, Approval, Letter, Show
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 
 Reach = Callable[[str, Agent | None], Awaitable[tuple[Agent, str] | None]]

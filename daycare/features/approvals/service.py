@@ -22,6 +22,7 @@ from daycare.base.messages import Origin
 from daycare.features.approvals.approvers import Approvers
 from daycare.features.approvals.display import Display, Reach
 from daycare.features.approvals.views import ApprovalView, name_of, worst_first
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, Reply
 from daycare.store.records_approvals import (
@@ -37,7 +38,6 @@ from daycare.store.records_approvals import (
     Revision,
     measured,
 )
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 
 APPROVAL_FINDINGS_MAX: Final = 32  # kept of one request

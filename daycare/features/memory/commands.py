@@ -15,8 +15,8 @@ from daycare.base.times import local_time
 from daycare.features.memory.controls import MemoryControls, Shown
 from daycare.features.memory.forgetting import ForgettingPlan
 from daycare.features.memory.search.lookup import Filters, label, label_in
+from daycare.features.memory.store.records import Forgotten
 from daycare.store.records import Agent, InboxRow
-from daycare.store.records_memories import Forgotten
 from daycare.store.sqlite.people import PeopleStore
 
 _SHOWN: Final = 10  # memories of one answer: a phone's screen

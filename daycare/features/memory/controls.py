@@ -20,11 +20,11 @@ from daycare.base.scope import scope_of
 from daycare.features.memory.forgetting import Forgetting, ForgettingPlan
 from daycare.features.memory.search.lookup import Filters, Lookup, label, label_in, missing, where
 from daycare.features.memory.search.queries import MemoryHit
+from daycare.features.memory.store.records import OWN_BITS, Forgotten, MemoryCounts, StoredMemory, Unextracted
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, InboxRow, Receipt
-from daycare.store.records_memories import OWN_BITS, Forgotten, MemoryCounts, StoredMemory, Unextracted
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 
 WHY_EVENTS_MAX: Final = 1_000  # of an agent, looked through for what was recalled

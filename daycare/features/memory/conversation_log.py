@@ -21,13 +21,13 @@ from daycare.base.messages import File, Message
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
 from daycare.features.memory.loading import WORDS, loaded
+from daycare.features.memory.store.records import ECHO, EVERYBODY, EndedTurn, NewVectors
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.observe.keeper import SetAside, is_of_the_store
 from daycare.rules.chunks import cut
 from daycare.rules.taint import worst
 from daycare.settings import Live
 from daycare.store.records import Agent, User
-from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewVectors
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 

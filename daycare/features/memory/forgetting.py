@@ -12,9 +12,9 @@ from daycare.base.documents import Attribution, NewVersion, Place
 from daycare.base.errors import NotFoundError
 from daycare.base.memories import Tier
 from daycare.base.messages import Origin
-from daycare.store.records_memories import OWN_BITS, Forgotten, StoredMemory
-from daycare.store.sqlite.documents import DocumentRows
-from daycare.store.sqlite.memories import MemoryRows
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.store.records import OWN_BITS, Forgotten, StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 
 MENTIONS_MAX: Final = 10  # of what speaks of the same: a person looks through as many

@@ -31,12 +31,12 @@ from daycare.base.times import local_time
 from daycare.features.memory.documents.passages import Passages
 from daycare.features.memory.loading import SEARCH, loaded
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
+from daycare.features.memory.store.records import StoredMemory
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Receipt, Turn, User
-from daycare.store.records_memories import StoredMemory
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from daycare.base.memories import Tier
 from daycare.features.memory.documents.routes import Whose, agent_of
 from daycare.features.memory.operations import SearchMemories
 from daycare.features.memory.search.searcher import answered
+from daycare.features.memory.store.records import OWN_BITS
 from daycare.store.records import Agent
-from daycare.store.records_memories import OWN_BITS
 
 if TYPE_CHECKING:
     from daycare.features.memory.service import MemoryFeature

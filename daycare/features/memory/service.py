@@ -32,6 +32,7 @@ from daycare.features.memory.conversation_log import ConversationLog
 from daycare.features.memory.documents.chunking import Chunking
 from daycare.features.memory.documents.passages import Passages
 from daycare.features.memory.documents.prompt_documents import PromptDocuments
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.documents.sharing import Sharing
 from daycare.features.memory.embed.service import Embedding, Model, load_local
@@ -43,6 +44,7 @@ from daycare.features.memory.search.lookup import Lookup
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.searcher import Searcher, is_search
 from daycare.features.memory.search.service import Search
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.features.memory.tools import TOOLS
 from daycare.features.memory.writing import Remembering
 from daycare.inference.configured import embedder
@@ -54,8 +56,6 @@ from daycare.plugin import Plugin, StructTool
 from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.records import Agent, Commit, InboxRow, Step, Turn, User
-from daycare.store.sqlite.documents import DocumentRows
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.people import Secrets
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault
@@ -171,8 +171,12 @@ class MemoryFeature(Feature):
         return parts
 
     def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
-        """Return what ends old entries of the log."""
-        return {"entries of logs": self.extraction_schedule.expire}
+        """Return what ends old entries of the log, and old versions of documents."""
+        versions = self.store.of(DocumentRows)
+        return {
+            "entries of logs": self.extraction_schedule.expire,
+            "old versions of documents": lambda now_ms: versions.thin(),
+        }
 
     def committed(self, commit: Commit) -> None:
         """Look again: a commit may have ended turns, changed memories or agents, or written documents."""

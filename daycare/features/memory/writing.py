@@ -27,6 +27,7 @@ from daycare.base.times import local_time
 from daycare.features.approvals.service import ApprovalAsk, ApprovalsService
 from daycare.features.memory.conversation_log import is_echo
 from daycare.features.memory.documents.records import DocumentDraft, LayerState
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import Documents, head_of
 from daycare.features.memory.reading import TurnReading
 from daycare.features.memory.search.lookup import Lookup
@@ -36,7 +37,6 @@ from daycare.rules.taint import Sources
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_approvals import Approval, ApprovalState, DocumentAction
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 
 ECHO_INLINE_MAX_CHARS: Final = 10_000  # compared with what was recalled at once, some 5 ms; more in a thread

@@ -24,7 +24,6 @@ from daycare.features.upkeep.gc import GC, Gc, Sweep
 from daycare.features.upkeep.horizon import Horizon
 from daycare.settings import Live
 from daycare.store.retry import with_retry
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import Worker
 
@@ -60,7 +59,6 @@ class Upkeep(Feature):
         ours: dict[str, Sweep] = {
             "messages, events and files": lambda now_ms: store.ledger.expire(self._before(now_ms), now_ms),
             "rows of agents that have ended": lambda now_ms: store.upkeep.expire_agents(self._before(now_ms)),
-            "old versions of documents": lambda now_ms: store.of(DocumentRows).thin(),
             "turns of the daemon's own agents": lambda now_ms: store.upkeep.expire_system(self._before(now_ms)),
         }
         self.horizon = Horizon(clock, store.upkeep.newest_ms())

@@ -13,14 +13,14 @@ from daycare.base.limits import DOCUMENT_MAX_BYTES, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
 from daycare.base.zones import zone_of
+from daycare.features.memory.documents.records import Document
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.ops.importers.import_model import ImportedItem, ImportedLine, ImportedText, ImportModel
 from daycare.ops.importers.report import ImportItem
 from daycare.ops.importers.schedules import local_day
 from daycare.ops.importers.words import slug
 from daycare.rules.document_paths import IDENTITY, MEMORY, USER, parse
 from daycare.store.records import Agent, User
-from daycare.store.records_documents import Document
-from daycare.store.sqlite.documents import DocumentRows
 
 if TYPE_CHECKING:
     from daycare.ops.importers.apply import ImportApply

@@ -20,6 +20,7 @@ from daycare.features import open_store
 from daycare.features.backups.backup_store import name_of, publish
 from daycare.features.backups.making import Making
 from daycare.features.exports.archive import anonymous
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.ops import bare
 from daycare.ops.importers import daycare_ts, hermes, openclaw
 from daycare.ops.importers.apply import ImportApply
@@ -32,7 +33,6 @@ from daycare.ops.owner import owner_of
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.database import refuse_damage
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.vault import Vault, open_vault
 
 Product = tuple[Callable[[ImportSource], bool], Callable[[ImportSource, ImportReading], ImportModel]]

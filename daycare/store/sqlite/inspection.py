@@ -21,7 +21,6 @@ from daycare.store.sqlite.database import (
     migrations,
     snapshots,
 )
-from daycare.store.sqlite.document_versions import WHOLE
 from daycare.store.sqlite.people import operators
 from daycare.store.sqlite.sql import fetch
 
@@ -176,22 +175,13 @@ def upgraded_from(location: str) -> list[Path]:
 
 def tidy(location: str) -> None:
     """Bring the log of commits into the file, and let SQLite refresh what it knows of its indexes."""
-    with describing(location), closing(_writer(location)) as db:
+    with describing(location), closing(open_alone(location)) as db:
         db.execute("PRAGMA optimize").fetchall()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def reindex_documents(location: str) -> None:
-    """Make the index of the documents' words anew, of those that live."""
-    with describing(location), closing(_writer(location)) as db, db:
-        db.execute("INSERT INTO documents_text (documents_text) VALUES ('delete-all')").fetchall()
-        db.execute(
-            "INSERT INTO documents_text (rowid, scope, name, text)"
-            f" SELECT d.no, d.scope, d.name, {WHOLE} FROM living_documents l JOIN documents d ON d.no = l.no"
-        ).fetchall()
-
-
-def _writer(location: str) -> apsw.Connection:
+def open_alone(location: str) -> apsw.Connection:
+    """Open a database to mend it."""
     db = apsw.Connection(location, flags=apsw.SQLITE_OPEN_READWRITE)
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     db.execute("PRAGMA synchronous = FULL; PRAGMA secure_delete = ON").fetchall()

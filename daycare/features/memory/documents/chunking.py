@@ -6,14 +6,14 @@ from typing import Final
 from daycare.base.documents import DAILY, Layer, Place
 from daycare.base.memories import NewMemory, Tier
 from daycare.base.scope import scope_of
+from daycare.features.memory.documents.records import Document
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.loading import WORDS, loaded
+from daycare.features.memory.store.records import EVERYBODY
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.observe.keeper import SetAside
 from daycare.rules.chunks import cut
 from daycare.store.records import Agent
-from daycare.store.records_documents import Document
-from daycare.store.records_memories import EVERYBODY
-from daycare.store.sqlite.documents import DocumentRows
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 

@@ -20,12 +20,12 @@ from daycare.features.memory.documents.chunking import Chunking
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.embed.service import Embedding
 from daycare.features.memory.loading import WORDS, loaded
+from daycare.features.memory.store.records import StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.rules.chunks import Chunk, cut
 from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.records import Agent
-from daycare.store.records_memories import StoredMemory
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from daycare.base.documents import DocumentVersion, Place
 from daycare.base.errors import NotFoundError
 from daycare.base.events import IdentityHeld
 from daycare.base.limits import PROMPT_LINE_MAX_CHARS, PROMPTS_KEPT_MAX
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import Documents
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.rules.document_paths import MEMORY
 from daycare.store.records import Agent
-from daycare.store.sqlite.documents import DocumentRows
 
 PROMPT_SKILLS_KNOWN_MAX: Final = 4_096  # first lines kept in memory, under 1 MB
 

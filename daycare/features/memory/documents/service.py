@@ -20,21 +20,22 @@ from daycare.base.messages import Origin
 from daycare.base.scope import is_apart, scope_of
 from daycare.base.sections import added
 from daycare.features.memory.documents.records import (
+    Document,
     DocumentDraft,
     DocumentEntry,
     DocumentHit,
     DocumentReading,
     DocumentTotal,
     LayerState,
+    check_room,
 )
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.views import agents_view, passage, tools_view, words_of
 from daycare.plugin import ToolSpec
 from daycare.rules.document_paths import AGENTS, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
 from daycare.rules.lengthy import aside
 from daycare.store.home import MEMORY as MEMORY_STORE
 from daycare.store.records import Agent
-from daycare.store.records_documents import Document, check_room
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 
 SECTIONS: Final = ("User Facts", "Project Context", "Preferences", "Important Decisions")

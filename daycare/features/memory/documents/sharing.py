@@ -25,10 +25,10 @@ from daycare.base.limits import DOCUMENTS_MAX, SHARED_FILES_MAX
 from daycare.base.messages import Origin
 from daycare.base.scope import is_subusers
 from daycare.features.memory.documents.folder import DocumentFolder, UnfitError
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import check_growth
 from daycare.rules.document_paths import Address, parse
 from daycare.store.records import Agent
-from daycare.store.sqlite.documents import DocumentRows
 from daycare.store.sqlite.store import Store
 
 SHARED_FOLDER_MAX_CHARS: Final = 200  # of an agent's folder; file systems take 255 bytes

@@ -21,9 +21,9 @@ from daycare.base.ids import new_trace_id
 from daycare.base.memory_settings import IngestionSection
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
+from daycare.features.memory.store.records import Unextracted
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
-from daycare.store.records_memories import Unextracted
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 

@@ -26,6 +26,8 @@ from daycare.base.scope import scope_of
 from daycare.config import OFFLINE
 from daycare.features.memory.facts.learned import ENTITIES_MAX, FACTS_MAX, Learned
 from daycare.features.memory.loading import RULES, loaded
+from daycare.features.memory.store.records import Comparable, MergeResult, StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.inference.names import ModelChoice
 from daycare.inference.pool import Pool
 from daycare.observe.about import about
@@ -33,9 +35,7 @@ from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Turn, User
-from daycare.store.records_memories import Comparable, MergeResult, StoredMemory
 from daycare.store.retry import with_retry
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from daycare.base.scope import scope_of
 from daycare.features.memory.facts.learned import ALIASES_MAX, Learned, NewEntity, NewFact, plain
 from daycare.features.memory.language.analysis import indexed
 from daycare.features.memory.language.patterns import pattern, words
+from daycare.features.memory.store.records import MergeResult, Seen, StoredMemory, Superseded
 from daycare.store.records import Agent
-from daycare.store.records_memories import MergeResult, Seen, StoredMemory, Superseded
 
 MANY: Final = frozenset(("likes", "dislikes", "allergic to", "afraid of", "speaks", "has", "is", "remember", "studied"))
 """Attributes of which somebody may have several values; of all others the newest holds."""

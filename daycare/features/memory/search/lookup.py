@@ -20,10 +20,10 @@ from daycare.base.times import local_time
 from daycare.features.memory.loading import WORDS, loaded
 from daycare.features.memory.operations import Filters as Filters
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
+from daycare.features.memory.store.records import EVERYBODY, OWN_BITS, StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.rules.document_paths import folder, parse, spell
 from daycare.store.records import Agent
-from daycare.store.records_memories import EVERYBODY, OWN_BITS, StoredMemory
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 
 LOOKUP_LINE_MAX_CHARS: Final = 600  # of one memory that a tool finds: twenty fit into a result; one can be read whole

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from daycare.base.memories import Tier
-from daycare.store.records_memories import StoredMemory
+from daycare.features.memory.store.records import StoredMemory
 
 
 class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):

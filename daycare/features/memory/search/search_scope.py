@@ -16,8 +16,8 @@ from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.question import NamedPeople, SearchQuestion, read
 from daycare.features.memory.search.ranking import Nearness, RankingWeights, Scored
 from daycare.features.memory.search.structure import SearchLimits, Structure
-from daycare.store.records_memories import MemoryShape, Postings, VectorPage
-from daycare.store.sqlite.memories import MemoryRows
+from daycare.features.memory.store.records import MemoryShape, Postings, VectorPage
+from daycare.features.memory.store.rows import MemoryRows
 
 SEARCH_POSTINGS_MAX: Final = 10_000  # entries of the index of words that one search reads: some 8 ms
 SEARCH_READ_ROWS: Final = 1_000  # of what is kept in memory, read there before: some 5 ms; more in a thread of its own

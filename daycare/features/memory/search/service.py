@@ -25,9 +25,9 @@ from daycare.features.memory.embed.service import Embedding
 from daycare.features.memory.loading import SEARCH, loaded
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.traits import words_in
+from daycare.features.memory.store.records import ECHO, EVERYBODY, StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
-from daycare.store.records_memories import ECHO, EVERYBODY, StoredMemory
-from daycare.store.sqlite.memories import MemoryRows
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from daycare.base.documents import Layer
-from daycare.store.sqlite.memory_rows import span
+from daycare.features.memory.store.stored import span
 from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.stems import stemmer

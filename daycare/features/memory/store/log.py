@@ -15,9 +15,9 @@ import msgspec
 from daycare.base.errors import BusyError, ConflictError
 from daycare.base.memories import NewMemory
 from daycare.base.messages import Message
-from daycare.store.records_memories import EndedTurn, NewVector, NewVectors
-from daycare.store.sqlite.memory_rows import hash_of, insert
-from daycare.store.sqlite.memory_vectors import keep_vectors
+from daycare.features.memory.store.records import EndedTurn, NewVector, NewVectors
+from daycare.features.memory.store.stored import hash_of, insert
+from daycare.features.memory.store.vectors import keep_vectors
 from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.writer import Tx

@@ -2,14 +2,14 @@
 
 from typing import ClassVar, Final
 
-from daycare.store.sqlite.memory_chunks import MemoryChunks
-from daycare.store.sqlite.memory_extraction import MemoryExtraction
-from daycare.store.sqlite.memory_filters import MemoryFilters
-from daycare.store.sqlite.memory_followers import MemoryFollower
-from daycare.store.sqlite.memory_forgetting import MemoryForgetting
-from daycare.store.sqlite.memory_log import MemoryLog
-from daycare.store.sqlite.memory_search import MemoryReads
-from daycare.store.sqlite.memory_vectors import MemoryVectors
+from daycare.features.memory.store.chunks import MemoryChunks
+from daycare.features.memory.store.extraction import MemoryExtraction
+from daycare.features.memory.store.filters import MemoryFilters
+from daycare.features.memory.store.followers import MemoryFollower
+from daycare.features.memory.store.forgetting import MemoryForgetting
+from daycare.features.memory.store.log import MemoryLog
+from daycare.features.memory.store.search import MemoryReads
+from daycare.features.memory.store.vectors import MemoryVectors
 from daycare.store.sqlite.rows import Table
 
 _VECTORS: Final = "vectors are computed again, or found by their text"

@@ -24,9 +24,9 @@ from daycare.base.documents import (
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.messages import Origin
 from daycare.base.sections import added
-from daycare.store.records_documents import Document, DocumentTotals, check_room
-from daycare.store.sqlite import document_versions
-from daycare.store.sqlite.document_versions import WHOLE
+from daycare.features.memory.documents import versions
+from daycare.features.memory.documents.records import Document, DocumentTotals, check_room
+from daycare.features.memory.documents.versions import WHOLE
 from daycare.store.sqlite.sql import Select, insert_into
 from daycare.store.sqlite.writer import Tx
 
@@ -128,7 +128,7 @@ def _put(tx: Tx, new: NewVersion, newest: DocumentVersion | None, old: str | Non
         ),
     )
     _index(tx, new, tx.db.last_insert_rowid(), size, old, text)
-    document_versions.grown(tx, key_of(place), new.user, str(new.by.origin), version)
+    versions.grown(tx, key_of(place), new.user, str(new.by.origin), version)
     tx.commit.documents = True
     written = _newest(tx.db, place)
     assert written is not None

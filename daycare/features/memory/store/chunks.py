@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from daycare.base.documents import Layer, Place
 from daycare.base.memories import NewMemory
+from daycare.features.memory.store.stored import changed, insert, remove
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.memory_rows import changed, insert, remove
 from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.writer import Tx

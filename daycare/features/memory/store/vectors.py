@@ -9,9 +9,9 @@ import trio
 
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, ConflictError
-from daycare.store.records_memories import NewVector, VectorModel, VectorPage
+from daycare.features.memory.store.records import NewVector, VectorModel, VectorPage
+from daycare.features.memory.store.stored import MODEL_BITS, SCOPE_BITS, changes, span
 from daycare.store.sqlite.database import count, counted
-from daycare.store.sqlite.memory_rows import MODEL_BITS, SCOPE_BITS, changes, span
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.sql import fetch, those

@@ -9,12 +9,11 @@ from daycare.base.limits import (
     DOCUMENT_SEARCH_MAX,
     DOCUMENT_SEARCH_WORDS_MAX,
 )
-from daycare.store.records_documents import Document, DocumentTotals
-from daycare.store.sqlite import document_stored as stored
-from daycare.store.sqlite import document_versions
-from daycare.store.sqlite.document_followers import DOCUMENTS_PURGED, DocumentFollower
-from daycare.store.sqlite.document_stored import AT, COLUMNS, VERSIONS, any_of, document, key_of, scope_word
-from daycare.store.sqlite.document_versions import WHOLE
+from daycare.features.memory.documents import stored, versions
+from daycare.features.memory.documents.followers import DOCUMENTS_PURGED, DocumentFollower
+from daycare.features.memory.documents.records import Document, DocumentTotals
+from daycare.features.memory.documents.stored import AT, COLUMNS, VERSIONS, any_of, document, key_of, scope_word
+from daycare.features.memory.documents.versions import WHOLE
 from daycare.store.sqlite.rows import Rows, Table
 
 _LAST = "\U0010ffff"
@@ -91,7 +90,7 @@ class DocumentRows(Rows):
         of each origin with and without a person behind it, those that requests for approval have written with
         the ones before them, those that pending requests build on, that chunks are of, and that a turn may write again.
         """
-        return await self._write(document_versions.thin)
+        return await self._write(versions.thin)
 
     async def once(self, place: Place, key: str) -> DocumentVersion | None:
         """Return the version that was written under a key; as long as a turn that wrote it has not ended, it stays."""

@@ -9,10 +9,10 @@ from typing import Any, Final
 import apsw
 
 from daycare.base.documents import DocumentVersion, Layer, NewVersion, Place
-from daycare.store.sqlite import document_stored as stored
-from daycare.store.sqlite.document_versions import WHOLE
+from daycare.features.memory.documents import stored
+from daycare.features.memory.documents.versions import WHOLE
+from daycare.features.memory.store.stored import remove
 from daycare.store.sqlite.facts import AgentExpires, Heed, PersonPurged
-from daycare.store.sqlite.memory_rows import remove
 from daycare.store.sqlite.ports import DocumentPort
 from daycare.store.sqlite.rows import PURGED_PATH
 from daycare.store.sqlite.sql import fetch

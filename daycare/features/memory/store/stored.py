@@ -13,7 +13,7 @@ from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.limits import MEMORY_TEXT_MAX_CHARS
 from daycare.base.memories import EntityPart, FactPart, NewMemory, Tier
 from daycare.base.messages import Origin
-from daycare.store.records_memories import StoredMemory
+from daycare.features.memory.store.records import StoredMemory
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.sql import Select, fetch, those
 from daycare.store.sqlite.stems import stemmer

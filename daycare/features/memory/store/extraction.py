@@ -9,9 +9,16 @@ from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
 from daycare.base.memories import FactPart, NewMemory, Tier
-from daycare.store.records_memories import ECHO, Comparable, MergeResult, Seen, StoredMemory, Superseded, Unextracted
-from daycare.store.sqlite.database import count
-from daycare.store.sqlite.memory_rows import (
+from daycare.features.memory.store.records import (
+    ECHO,
+    Comparable,
+    MergeResult,
+    Seen,
+    StoredMemory,
+    Superseded,
+    Unextracted,
+)
+from daycare.features.memory.store.stored import (
     COLUMNS,
     MEMORIES,
     SCOPE_BITS,
@@ -25,6 +32,7 @@ from daycare.store.sqlite.memory_rows import (
     remove,
     span,
 )
+from daycare.store.sqlite.database import count
 from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.writer import Tx

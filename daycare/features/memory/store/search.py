@@ -17,9 +17,9 @@ import trio
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.memories import Tier
-from daycare.store.records_memories import MemoryCounts, MemoryShape, Postings, StoredMemory
+from daycare.features.memory.store.records import MemoryCounts, MemoryShape, Postings, StoredMemory
+from daycare.features.memory.store.stored import COLUMNS, MEMORIES, SCOPE_BITS, ScopeSpan, changes, memory, span
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.memory_rows import COLUMNS, MEMORIES, SCOPE_BITS, ScopeSpan, changes, memory, span
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.sql import fetch, marks, those

@@ -6,9 +6,9 @@ from typing import Final
 import apsw
 
 from daycare.base.memories import EntityPart, FactPart, NewMemory
+from daycare.features.memory.store.extraction import renew_mark
+from daycare.features.memory.store.stored import SCOPE_BITS, add_source, extra_from, insert, remove, span
 from daycare.store.sqlite.facts import AgentCutOff, Heed, PersonPurged, TurnsExpire
-from daycare.store.sqlite.memory_extraction import renew_mark
-from daycare.store.sqlite.memory_rows import SCOPE_BITS, add_source, extra_from, insert, remove, span
 from daycare.store.sqlite.ports import MemoryPort
 from daycare.store.sqlite.rows import PURGED_PATH
 from daycare.store.sqlite.sql import fetch
