@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.messages import Origin
+from daycare.features import rows
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import Documents
 from daycare.store.records import Agent
@@ -59,7 +60,7 @@ class Machine(RuleBasedStateMachine):
         self.agent: Agent = self.run(lambda: self.store.agents.create(new_agent("/ann/telegram", user="ann")))
 
     def open(self) -> None:
-        self.store = Store(str(Path(self.folder.name) / "daycare.db"), self.clock, inline=True)
+        self.store = Store(str(Path(self.folder.name) / "daycare.db"), self.clock, rows(), inline=True)
         self.switch = Switch(self.store, lambda: None)
 
         async def nobody(_: str) -> list[Agent]:

@@ -23,6 +23,7 @@ NOT_CONSTANT = {
     ("budgets.py", "spent"): "one of two conditions, with the path that goes with it",
     ("database.py", "execute"): "hands on what it is given",
     ("database.py", "migrate"): "the migrations themselves",
+    ("inspection.py", "_newest"): "what capabilities declare of their tables",
     ("inspection.py", "tables_in"): "the tables of the file's own schema, quoted",
     ("purging.py", "_person"): "the tables of our own schema",
     ("purging.py", "_purge"): "the tables of our own schema",

@@ -1,6 +1,6 @@
 """What a capability keeps in the store: tables of its own, which the core knows by what is declared here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import apsw
@@ -26,6 +26,8 @@ class Table(NamedTuple):
     them `again`, which says from what; or it leaves them out: `why`, and the query over `temp.exported` that counts
     those which are worth telling people about as `what`.
 
+    The numbers in its column `number`, if it has one, only grow, and so does what stands in `created_at`.
+
     `own` is the condition of what is an agent's own (its id is `?1`): it is deleted with the agent, which stays as long
     as there is some. `apart`: that, and a purge, is done by a follower which hears of it, and by nobody else.
     """
@@ -39,6 +41,7 @@ class Table(NamedTuple):
     query: str = ""
     whose: str = ""
     own: str = ""
+    number: str = ""
     apart: bool = False
 
 
@@ -58,6 +61,16 @@ class Rows:
         self._reader = reader
         self._readers = readers
         self._clock = clock
+
+    @classmethod
+    def inspected(cls, db: apsw.Connection) -> Mapping[str, Any]:
+        """Return what a report about a database says of these tables: fields of `Inspection`."""
+        return {}
+
+    @classmethod
+    def measured(cls, db: apsw.Connection) -> Mapping[str, Any]:
+        """Return what is counted of these tables while the daemon runs: fields of `StoreMetrics`."""
+        return {}
 
     async def _write(self, fn: Callable[[Tx], T], size: int = 0) -> T:
         """Run a function in a transaction, together with what others write; return once it is durable."""

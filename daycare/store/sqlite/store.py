@@ -99,7 +99,7 @@ class Store:
         self._rows: dict[type, Rows] = {kind: kind(*parts, self._readers, clock) for kind in rows}
         self.behaviours = BehaviourStore(*parts)
         self.upkeep = UpkeepStore(*parts, rows)
-        self.metrics = StoreMetricsReader(self._writer, self._readers)
+        self.metrics = StoreMetricsReader(self._writer, self._readers, rows)
         self.commits = self._writer.commits
         self.dead = DeadLetters(*parts)
         self.ledger = Ledger(*parts, self._readers)

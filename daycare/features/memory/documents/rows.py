@@ -1,8 +1,10 @@
 """Documents: versions that are added behind the newest. The living ones are a table, with their words in an index."""
 
 import re
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import apsw
 
 from daycare.base.documents import DocumentVersion, Layer, NewVersion, Place
 from daycare.base.limits import (
@@ -14,10 +16,16 @@ from daycare.features.memory.documents.followers import DOCUMENTS_PURGED, Docume
 from daycare.features.memory.documents.records import Document, DocumentTotals
 from daycare.features.memory.documents.stored import AT, COLUMNS, VERSIONS, any_of, document, key_of, scope_word
 from daycare.features.memory.documents.versions import WHOLE
+from daycare.store.sqlite.database import count
 from daycare.store.sqlite.rows import Rows, Table
 
 _LAST = "\U0010ffff"
 _TERM = re.compile(r"[^\W_]+")  # what the index takes for a word
+
+_ASTRAY: Final = (
+    "SELECT (SELECT count(*) FROM living_documents WHERE no NOT IN (SELECT id FROM documents_text_docsize))"
+    " + (SELECT count(*) FROM documents_text_docsize WHERE id NOT IN (SELECT no FROM living_documents))"
+)
 
 
 class DocumentRows(Rows):
@@ -37,12 +45,18 @@ class DocumentRows(Rows):
             exported="document",
             whose=DOCUMENTS_PURGED,
             own="layer = 'agent' AND owner = ?1",
+            number="no",
             apart=True,
         ),
         Table("living_documents", again="from the documents", apart=True),
         Table("documents_grown", again="from the documents"),
     )
     followers: ClassVar = (DocumentFollower,)
+
+    @classmethod
+    def inspected(cls, db: apsw.Connection) -> Mapping[str, Any]:
+        """Return how many documents are found by their words and should not be, or should be and are not."""
+        return {"astray": count(db, _ASTRAY)}
 
     async def write(self, new: NewVersion) -> DocumentVersion:
         """Append a version. The text that is there already makes none: the newest is returned, whatever the base.
