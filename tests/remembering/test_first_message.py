@@ -12,8 +12,9 @@ import trio
 
 import daycare.testing.daemon as houses
 from daycare.base.clock import SystemClock
+from daycare.base.memories import Tier
 from daycare.features.memory.loading import SEARCH
-from daycare.features.memory.store.records import Tier
+from daycare.features.memory.store.rows import MemoryRows
 
 loop, late = threading.get_ident(), []
 
@@ -26,7 +27,7 @@ class Recorder:
 
 async def main():
     home = Path(sys.argv[1])
-    async with houses.open_house(home, location="daycare.db", clock=SystemClock(), inline=False) as house:
+    async with houses.open_daemon(home, location="daycare.db", clock=SystemClock(), inline=False) as house:
         sys.meta_path.insert(0, Recorder())
         path = "/ann/agent/" + sys.argv[3]  # another one: what stands in a conversation is not recalled into it
         await house.agent(path)
