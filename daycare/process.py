@@ -23,6 +23,7 @@ from daycare.config import Config, load
 from daycare.daemon import Daemon
 from daycare.features import open_store
 from daycare.features.backups.restoring import refuse_half
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.observe import log
 from daycare.ops import bare
 from daycare.ops.daemon_lifecycle import BREAKER, DaemonLifecycle
@@ -167,7 +168,7 @@ async def open_daemon(
         owner = await with_retry(partial(owner_of, store, config))
         operator = await with_retry(partial(store.people.get, owner)) or User(id=owner, name=owner)
         persona = Persona(config.agent.name, config.agent.tone)
-        await with_retry(partial(introduce, store.documents, persona, operator))
+        await with_retry(partial(introduce, store.of(DocumentRows), persona, operator))
         yield Daemon(Run(home, mode, owner, clock), config, store, vault, ())
 
 

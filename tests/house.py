@@ -35,8 +35,8 @@ _TOLD: Final = "base/cron:CronSpec.first base/crontab:occurrences "
 _SERVED: Final = "api/server:serve api/app:build api/documents:query "
 _SET: Final = "config:load settings:DaemonSection ops/reloading:Reloading.read actors/supervisor:Supervisor.__init__ "
 _STORED: Final = (
-    " store/sqlite/memory_log:MemoryLog.unlogged store/sqlite/memory_extraction:MemoryExtraction.learn"
-    " store/sqlite/memory_rows:insert store/sqlite/memory_search:MemoryReads.get agent/sections:Prompts.of"
+    " features/memory/store/log:MemoryLog.unlogged features/memory/store/extraction:MemoryExtraction.learn"
+    " features/memory/store/stored:insert features/memory/store/search:MemoryReads.get agent/sections:Prompts.of"
     " agent/prompt:assemble "
 )
 
@@ -112,11 +112,13 @@ ADDED_EARLIER: Final = {
 NAMES_EARLIER: Final = {
     "store/sqlite/turns:TurnStore.begin": "store/sqlite/turns:Turns.begin",
     "plugins/context:HostContext.accept": "plugins/context:Context.accept",
-    "store/sqlite/memory_search:MemoryReads.get": "store/sqlite/memory_search:MemorySearch.get",
+    "features/memory/store/search:MemoryReads.get": "store/sqlite/memory_search:MemorySearch.get",
     "agent/dispatch:TurnDispatch.take": "agent/takers:Takers.take",
     "agent/admission:Admission.admit": "agent/arrivals:Arrivals.admit",
     "ops/commit_hooks:CommitHooks.committed": "ops/announcing:Announcer.committed",
-    "store/sqlite/memory_extraction:MemoryExtraction.learn": "store/sqlite/memory_curation:MemoryCuration.learn",
+    "features/memory/store/extraction:MemoryExtraction.learn": "store/sqlite/memory_curation:MemoryCuration.learn",
+    "features/memory/store/log:MemoryLog.unlogged": "store/sqlite/memory_log:MemoryLog.unlogged",
+    "features/memory/store/stored:insert": "store/sqlite/memory_rows:insert",
 }
 
 

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from daycare.agent.readings import Readings, look
 from daycare.base.clock import Clock
+from daycare.base.documents import DocumentVersion
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import DOCUMENT_VERSIONS_MAX, SESSION_LOOKED_AT_MAX
 from daycare.base.messages import Origin, ToolCall
@@ -15,7 +16,6 @@ from daycare.base.times import local_time
 from daycare.rules.document_paths import DAILY
 from daycare.rules.taint import Sources, TaintSource, sources_of
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
-from daycare.store.records_documents import DocumentVersion
 from daycare.store.sqlite.store import Store
 from daycare.tools.runner import ApprovedCalls
 

@@ -8,7 +8,20 @@ import msgspec
 from daycare.agent.sections import Excerpts
 from daycare.base.messages import Envelope, Origin
 from daycare.store.records import Agent, InboxRow, Receipt, Step, Turn, User
-from daycare.store.records_memories import StoredMemory
+
+
+class RecalledMemory(Protocol):
+    """A memory, as far as a turn's journal tells of it."""
+
+    @property
+    def no(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def origin(self) -> Origin:
+        """Where its words came from."""
+        ...
 
 
 class Recollection(msgspec.Struct, frozen=True):
@@ -19,7 +32,7 @@ class Recollection(msgspec.Struct, frozen=True):
 
     blocks: tuple[tuple[str, str], ...] = ()
     excerpts: Excerpts = ()
-    memories: tuple[StoredMemory, ...] = ()
+    memories: tuple[RecalledMemory, ...] = ()
     scores: tuple[float, ...] = ()
 
     @property

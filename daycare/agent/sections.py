@@ -17,6 +17,7 @@ from daycare.agent.personality import Personalities
 from daycare.agent.prompt import NOTHING, ROOM, Passage, Persona, PromptEntry, Sections, assemble, is_helper
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
+from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place
 from daycare.base.errors import ConflictError, InvalidError, UnavailableError
 from daycare.base.limits import NAME_MAX_CHARS, PROMPT_LINE_MAX_CHARS, PROMPTS_KEPT_MAX
 from daycare.base.memory_settings import DocumentsSection
@@ -30,8 +31,6 @@ from daycare.rules.chunks import chunks
 from daycare.rules.document_paths import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
 from daycare.settings import Live
 from daycare.store.records import Agent, AgentConfig, Commit, User
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.sqlite.documents import DocumentStore
 from daycare.store.sqlite.store import Store
 
 PROMPT_OTHERS_MAX: Final = 50  # of other agents in that list: a model picks badly from more, and can ask for all
@@ -133,7 +132,19 @@ def known_of(user: User) -> str:
     return f"The user's name is {one_line(user.name, NAME_MAX_CHARS)}.\nThe user's time zone is {user.zone}."
 
 
-async def introduce(documents: DocumentStore, persona: Persona, user: User) -> None:
+class DocumentWriter(Protocol):
+    """Keeps documents in versions."""
+
+    async def history(self, place: Place, *, limit: int = 100) -> Sequence[DocumentVersion]:
+        """Return versions, the newest first."""
+        ...
+
+    async def write(self, new: NewVersion) -> DocumentVersion:
+        """Append a version."""
+        ...
+
+
+async def introduce(documents: DocumentWriter, persona: Persona, user: User) -> None:
     """Write IDENTITY.md, and the operator's USER.md, from the settings; what is there, or ever was, stays as it is."""
     by = Attribution(
         origin=Origin.PERSON,

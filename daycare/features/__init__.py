@@ -18,10 +18,12 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.approvals.rows import ApprovalRows
     from daycare.features.cron.rows import CronRows
     from daycare.features.exports.rows import ExportRows
+    from daycare.features.memory.documents.rows import DocumentRows
+    from daycare.features.memory.store.rows import MemoryRows
     from daycare.features.signals.rows import HeartbeatRows, SignalRows
     from daycare.features.tasks.rows import TaskRows
 
-    return ExportRows, SignalRows, HeartbeatRows, TaskRows, ApprovalRows, CronRows
+    return ExportRows, MemoryRows, DocumentRows, SignalRows, HeartbeatRows, TaskRows, ApprovalRows, CronRows
 
 
 def open_store(

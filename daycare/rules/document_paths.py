@@ -20,10 +20,10 @@ from typing import Final
 
 import msgspec
 
+from daycare.base.documents import DAILY as DAILY
+from daycare.base.documents import Layer
 from daycare.base.errors import InvalidError
 from daycare.base.limits import NAME_MAX_CHARS
-from daycare.store.records_documents import DAILY as DAILY
-from daycare.store.records_documents import Layer
 
 MEMORY_PATH_MAX_CHARS: Final = 200  # of a document's path: the longest legal one has 141
 

@@ -22,9 +22,17 @@ class StoreMetrics(msgspec.Struct, frozen=True, kw_only=True):
     agents: dict[str, int]
     dead_letters: int
     approvals: int
-    uncurated: int
-    uncurated_at: int
     cron_jobs: int
     cron_next_at: int
     bytes: int
     free_bytes: int
+    uncurated: int = 0
+    uncurated_at: int = 0
+
+
+class Vectors(msgspec.Struct, frozen=True):
+    """An embedder of which there are vectors."""
+
+    model: str
+    dimensions: int
+    vectors: int

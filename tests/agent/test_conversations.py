@@ -11,6 +11,7 @@ from daycare.agent import conversations, prompt
 from daycare.agent.conversations import Conversations
 from daycare.base.messages import Message
 from daycare.features import open_store
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Turn
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted
@@ -118,7 +119,7 @@ async def test_what_was_forgotten_is_in_no_later_prompt(tmp_path: Path, autojump
         agent = await house.agent("/ann/direct")
         [turn] = (await house.store.summaries.newest(agent.id, 1, **ALL)).turns
         await house.talk("hello")
-        await house.store.memories.forget("ann", [], turns=[(agent.id, turn.turn)])
+        await house.store.of(MemoryRows).forget("ann", [], turns=[(agent.id, turn.turn)])
         await house.talk("again")
         assert "Miso" not in str(house.model.history[-1].messages)
 

@@ -16,12 +16,13 @@ from daycare.agent import tokens
 from daycare.agent.blocks import block, cut, data, mark_of, owned
 from daycare.agent.prompt import BASE, Passage, Persona, PromptEntry, Sections, assemble
 from daycare.agent.sections import introduce, load_sections
+from daycare.base.documents import Attribution
 from daycare.base.fence import NAMES
 from daycare.base.messages import Origin
 from daycare.config import AgentSection, Config, ModelsSection, ProviderSection
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import Documents
 from daycare.store.records import Agent, AgentConfig, User
-from daycare.store.records_documents import Attribution
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.fake_connector import FakeConnector
@@ -400,7 +401,7 @@ async def test_who_the_settings_make_is_approved(tmp_path: Path, autojump_clock:
     async with open_daemon(tmp_path, config=config) as house:
         ann = await house.store.people.get("ann")
         assert ann is not None
-        await introduce(house.store.documents, Persona("Tofu", "dry"), replace(ann, name="Anna"))
+        await introduce(house.store.of(DocumentRows), Persona("Tofu", "dry"), replace(ann, name="Anna"))
         now = await told(house)
         assert "Your name is Tofu." in now and "The user's name is Anna." in now
         assert house.events("identity.held") == []
@@ -466,7 +467,7 @@ async def test_a_new_session_has_a_new_mark_and_the_same_beginning(
 async def test_reading_for_a_prompt_makes_no_documents(tmp_path: Path, autojump_clock: object, config: Config) -> None:
     async with open_daemon(tmp_path, config=config) as house:
         assert "<memory" not in await told(house)
-        assert await house.store.documents.owners() == []
+        assert await house.store.of(DocumentRows).owners() == []
 
 
 async def test_other_agents_are_listed_while_they_live_and_helpers_never(

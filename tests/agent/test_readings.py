@@ -11,6 +11,7 @@ from daycare.agent.readings import Looked, Readings, look
 from daycare.base.limits import SESSION_LOOKED_AT_MAX
 from daycare.base.messages import Message, Origin, Text, Told, ToolResult
 from daycare.features import open_store
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Turn
 from daycare.testing.daemon import open_daemon
 from tests.store.samples import EPOCH_MS, HandClock, begin, end, said
@@ -61,7 +62,7 @@ async def test_what_was_forgotten_is_looked_at_again(tmp_path: Path, autojump_cl
         assert known._known
         newest = {"after": 0, "before": 2**62, "max_chars": 1_000_000}
         [turn] = (await house.store.summaries.newest(agent.id, 1, **newest)).turns
-        await house.store.memories.forget("ann", [], turns=[(agent.id, turn.turn)])
+        await house.store.of(MemoryRows).forget("ann", [], turns=[(agent.id, turn.turn)])
         assert not known._known
 
 

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.limits import DOCUMENT_MAX_BYTES
 from daycare.base.messages import Origin
 from daycare.features.approvals.records import ApprovalFinding, DocumentAction
 from daycare.features.approvals.service import ApprovalAsk
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.records import Agent, User
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from tests.api.conftest import ANN, Api, Json
 
 
@@ -38,7 +39,7 @@ async def decide(api: Api, no: int, verdict: str = "approve", status: int = 200,
 
 
 async def memory(api: Api) -> str | None:
-    found = await api.store.documents.get(Place(Layer.AGENT, (await agent(api)).id, "MEMORY.md"))
+    found = await api.store.of(DocumentRows).get(Place(Layer.AGENT, (await agent(api)).id, "MEMORY.md"))
     return found.text if found else None
 
 
@@ -106,7 +107,7 @@ async def test_a_changed_document_is_not_overwritten(api: Api) -> None:
     seen = (await show(api, no))["content_hash"]
     place = Place(Layer.AGENT, (await agent(api)).id, "MEMORY.md")
     by = Attribution(origin=Origin.PERSON, author="direct:ann")
-    await api.store.documents.write(NewVersion(place=place, user="ann", by=by, text="- mine\n"))
+    await api.store.of(DocumentRows).write(NewVersion(place=place, user="ann", by=by, text="- mine\n"))
     await api.refused(
         409, "APPROVAL_CHANGED", "POST", f"/v1/approvals/{no}/decide", {"verdict": "approve", "seen": seen}
     )

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from daycare.base.documents import Attribution, digest
 from daycare.base.limits import DOCUMENT_MAX_BYTES
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.records import User
-from daycare.store.records_documents import Attribution, digest
 from tests.api.conftest import ANN, Api
 from tests.chance import sliced
 from tests.memory import hostile
@@ -151,7 +152,7 @@ async def test_no_hostile_path_leads_anywhere(api: Api, method: str, route: str,
     for path in sliced(hostile.PATHS, 5):
         wire = path.encode(errors="replace").decode()  # half of a pair cannot be sent
         await api.refused(400, "MEMORY_PATH_INVALID", method, route, body, path=wire, **query)
-    assert await api.store.documents.owners() == [("agent", (await agent(api)).id)]
+    assert await api.store.of(DocumentRows).owners() == [("agent", (await agent(api)).id)]
     assert (await get(api, "SOUL.md"))["version"] == 1
 
 
@@ -168,7 +169,7 @@ async def test_views_are_written_under_no_spelling(api: Api) -> None:
         await api.refused(400, code, "PUT", DOCUMENT, {"text": "x", "base_hash": ""}, path=path)
         await api.refused(400, code, "DELETE", DOCUMENT, path=path, base_hash="")
         await api.refused(400, code, "POST", "/v1/memory/undo", {}, path=path)
-    assert await api.store.documents.owners() == []
+    assert await api.store.of(DocumentRows).owners() == []
 
 
 async def agent(api: Api) -> Any:

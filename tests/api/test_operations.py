@@ -13,10 +13,10 @@ from daycare.api import operations as api
 from daycare.api.operations import Operation
 from daycare.base.cron import CronSpec
 from daycare.base.errors import InvalidError
+from daycare.base.memories import Tier
 from daycare.cli.operations import Given, made
 from daycare.features.cron import operations as cron
 from daycare.features.memory.operations import SearchMemories
-from daycare.store.records_memories import Tier
 
 SPEC = CronSpec(cron="0 8 * * *", prompt="é \U0001f600 & = ?", parameters={"city": "Bonn", "n": 3}, retry=2)
 ASKED: tuple[Operation, ...] = (

@@ -7,13 +7,14 @@ from typing import Any, Literal
 import msgspec
 import trio
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.messages import Origin
 from daycare.features.approvals.records import Approval, ApprovalFinding, DocumentAction
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalAsk, ApprovalsService, Approver
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.plugin import Inbound, Outcome, Plugin, StructTool, ToolContext
 from daycare.store.records import Agent
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon
 from daycare.testing.fake_connector import FakeConnector
@@ -113,14 +114,14 @@ def asking(agent: Agent, text: str, step: int = 0, **more: Any) -> ApprovalAsk:
 
 async def remembered(house: TestDaemon, agent: Agent) -> str | None:
     """Return what an agent's memory says."""
-    found = await house.store.documents.get(memory_of(agent))
+    found = await house.store.of(DocumentRows).get(memory_of(agent))
     return found.text if found else None
 
 
 async def overwrite(house: TestDaemon, place: Place, text: str | None, base: str | None = None) -> None:
     """Change a document behind everybody's back."""
     by = Attribution(origin=Origin.PERSON, author="direct:ann")
-    await house.store.documents.write(NewVersion(place=place, user="ann", by=by, text=text, base_hash=base))
+    await house.store.of(DocumentRows).write(NewVersion(place=place, user="ann", by=by, text=text, base_hash=base))
 
 
 async def settle(house: TestDaemon, for_s: float = 30.0) -> None:

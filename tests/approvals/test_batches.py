@@ -4,6 +4,7 @@ import pytest
 
 from daycare.base.errors import InvalidError
 from daycare.features.approvals.records import Approval, ApprovalState
+from daycare.features.memory.documents.rows import DocumentRows
 from tests.approvals.story import (
     ANN,
     Scene,
@@ -37,7 +38,7 @@ async def test_several_additions_to_one_document_are_all_made(autojump_clock: ob
     said = await say(scene.house, "2", button(scene.pigeon, "Approve 3 of memory"))
     assert said.count("Approved: request") == 3
     assert await scene.memory() == "- one\n- two\n- three\n"
-    assert len(await scene.house.store.documents.history(memory_of(scene.agent))) == 3
+    assert len(await scene.house.store.of(DocumentRows).history(memory_of(scene.agent))) == 3
 
 
 async def test_what_somebody_else_changed_is_not_touched(autojump_clock: object, scene: Scene) -> None:

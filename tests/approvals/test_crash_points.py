@@ -10,6 +10,7 @@ from daycare.base.messages import Message
 from daycare.features import open_store
 from daycare.features.approvals.records import ApprovalState
 from daycare.features.approvals.rows import ApprovalRows
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.plugin import Completion, Inbound, InferRequest
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
@@ -127,7 +128,7 @@ class Drama:
                 return
             ours = [
                 version
-                for version in await store.documents.history(memory_of(agent))
+                for version in await store.of(DocumentRows).history(memory_of(agent))
                 if version.by.author != "direct:ann" and not version.by.reason.startswith("request 1 was undone")
             ]
             carried_out = it.state in (ApprovalState.APPROVED, ApprovalState.EDITED)
@@ -147,7 +148,7 @@ class Drama:
             agent = await store.agents.at("/ann/pigeon")
             assert it is not None and agent is not None
             assert [each.no for each in await store.of(ApprovalRows).find()] == [1], f"{label}: proposed once"
-            document = await store.documents.get(memory_of(agent))
+            document = await store.of(DocumentRows).get(memory_of(agent))
             expected = {f"# Memory\n{text}" if not text.startswith("- by") else text for text in texts}
             assert ({document.text} if document else set()) == expected, label
             history = await store.turns.history(agent.id, 1, 100)

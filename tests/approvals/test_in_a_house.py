@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.documents import Layer, Place
 from daycare.base.errors import BusyError, InvalidError
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX
 from daycare.base.messages import Origin
 from daycare.features.approvals.records import ApprovalFinding, ApprovalState
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.views import compact
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Inbound
 from daycare.store.records import User
-from daycare.store.records_documents import Layer, Place
 from daycare.testing.daemon import open_daemon
 from daycare.testing.fake_connector import texts
 from daycare.testing.scripted import Scripted, call
@@ -467,7 +468,7 @@ async def test_a_batch_of_updates_may_hold_a_button_twice(autojump_clock: object
     outcomes = await receive(scene.house, approve, approve)
     assert [outcome.state for outcome in outcomes] == ["accepted", "repeated"]
     await settle(scene.house)
-    assert len(await scene.house.store.documents.history(memory_of(scene.agent))) == 1
+    assert len(await scene.house.store.of(DocumentRows).history(memory_of(scene.agent))) == 1
 
 
 class Steps(trio.abc.Instrument):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daycare.base.documents import Layer, Place
 from daycare.features.approvals.records import Approval, ApprovalFinding, ApprovalState, DocumentAction
 from daycare.features.approvals.views import (
     APPROVAL_SHOWN_MAX_CHARS,
@@ -21,7 +22,6 @@ from daycare.features.approvals.views import (
     quoted,
 )
 from daycare.rules.shown import shown
-from daycare.store.records_documents import Layer, Place
 from daycare_plugins.telegram.rendering import render
 
 NOW_MS = 1_798_761_600_000

@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from daycare.base.cron import CronSpec
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.errors import ForbiddenError, NotFoundError
 from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.messages import Origin
@@ -17,10 +18,10 @@ from daycare.config import Config
 from daycare.features.backups.backup_store import name_of
 from daycare.features.cron.records import NewCronJob
 from daycare.features.cron.rows import CronRows
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.ops.purging import look, purge
 from daycare.store.home import Home
 from daycare.store.records import User
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import patient_clock
@@ -68,7 +69,7 @@ async def lived(house: TestDaemon) -> None:
         by = Attribution(origin=Origin.PERSON, author=f"direct:{user}", approver=f"direct:{user}", reason="set up")
         for text in ("There is a Brombeerfeld.", "There is a Brombeerfeld behind the house."):
             words = text if user == "ben" else "Nothing to see."
-            await store.documents.write(NewVersion(place=place, user=user, by=by, text=words))
+            await store.of(DocumentRows).write(NewVersion(place=place, user=user, by=by, text=words))
         await store.files.put(f"f:{user}", user, Origin.FILE, f"{user}.txt", "text/plain", f"file of {user}".encode())
         spec = CronSpec(cron="30 7 * * *", prompt="news of Trondheimfjord" if user == "ben" else "news")
         await store.of(CronRows).add(

@@ -8,6 +8,7 @@ import trio.testing
 
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.messages import Origin, ToolResult
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Plugin
 from daycare.store.records import AgentConfig
 from daycare.testing.clock import VirtualClock
@@ -69,7 +70,7 @@ async def test_what_is_said_to_an_app_is_no_memory(tmp_path: Path, autojump_cloc
         await trio.sleep(10)
         agent = await house.store.agents.at(path)
         assert agent is not None
-        assert await house.store.memories.entries(agent.id, after=0, through=2**62, max_chars=100) == []
+        assert await house.store.of(MemoryRows).entries(agent.id, after=0, through=2**62, max_chars=100) == []
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,16 @@ import trio.testing
 from msgspec.structs import replace
 
 from daycare.base.connector import Health
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.errors import DaycareError, ForbiddenError, UnavailableError
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.base.permission import MESSAGE, Decision
 from daycare.features import open_store
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Inbound
 from daycare.store.records import User
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -47,7 +48,7 @@ async def write(house: TestDaemon, agent_id: str, text: str) -> None:
     """Let an agent have a document."""
     place = Place(Layer.AGENT, agent_id, "MEMORY.md")
     by = Attribution(origin=Origin.PERSON, author="ann")
-    await house.store.documents.write(NewVersion(place=place, user="ann", text=text, by=by))
+    await house.store.of(DocumentRows).write(NewVersion(place=place, user="ann", text=text, by=by))
 
 
 async def lives_and_dies(house: TestDaemon, path: str = "/ann/agent/gone") -> str:

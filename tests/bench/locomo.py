@@ -11,8 +11,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Origin
-from daycare.store.records_memories import EndedTurn, NewMemory, Tier
+from daycare.features.memory.store.records import EndedTurn
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 
 from . import population
@@ -123,4 +125,4 @@ async def _keep(store: Store, dialogue: Dialogue, turns: Iterator[int]) -> list[
         EndedTurn(turn=it.turn, agent_id=agent_id, session=it.session, ended_at=it.at_ms, trace="", messages=())
         for it in entries
     ]
-    return await store.memories.log(ended, entries)
+    return await store.of(MemoryRows).log(ended, entries)

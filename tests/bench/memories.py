@@ -13,11 +13,13 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Origin
 from daycare.features.memory.language import analysis, thesaurus
 from daycare.features.memory.language.lists import COMMON, GIVEN, PLACES
 from daycare.features.memory.language.stop_words import EVERY_STOP_WORD, STOP_WORDS
-from daycare.store.records_memories import EndedTurn, NewMemory, NewVector, NewVectors, Tier
+from daycare.features.memory.store.records import EndedTurn, NewVector, NewVectors
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 
 from . import population
@@ -182,10 +184,10 @@ def batch(first: int, said_: Sequence[str], rows: Sequence[Floats], scope: str =
 async def keep(store: Store, new: Batch) -> None:
     """Add messages and their vectors: one commit for each model."""
     (dimensions, data), *others = new.vectors.items()
-    numbers = await store.memories.log(new.turns, new.entries, NewVectors(model(dimensions), dimensions, data))
+    numbers = await store.of(MemoryRows).log(new.turns, new.entries, NewVectors(model(dimensions), dimensions, data))
     for dimensions, data in others:
         each = [NewVector(*it) for it in zip(numbers, new.hashes, data, strict=True)]
-        await store.memories.embed(model(dimensions), dimensions, each)
+        await store.of(MemoryRows).embed(model(dimensions), dimensions, each)
 
 
 async def fill(store: Store, count: int, models: Sequence[int], scope: str = SCOPE) -> None:

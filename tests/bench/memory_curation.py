@@ -23,7 +23,7 @@ from daycare.features.memory.facts.learned import EntityKind, Learned, NewEntity
 from daycare.features.memory.facts.merging import merge_entities
 from daycare.features.memory.language import dates
 from daycare.features.memory.language.patterns import words
-from daycare.store.records_memories import StoredMemory
+from daycare.features.memory.store.records import StoredMemory
 from tests.memory.entries import entry, known_entity
 
 from . import locomo

@@ -18,9 +18,10 @@ from daycare.features.memory.embed.service import Embedding, Model
 from daycare.features.memory.embed.vectors import VectorBlock
 from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.service import Search
+from daycare.features.memory.store.records import VectorPage
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.process import tune
 from daycare.settings import Live
-from daycare.store.records_memories import VectorPage
 from daycare.store.sqlite.store import Store
 
 from . import apart, memories, memory_scan
@@ -99,14 +100,14 @@ async def _vectors_alone(location: Path, task: memory_scan.Task) -> dict[str, An
     async with open_store(str(location)) as store:
 
         def fetch(numbers: Sequence[int]) -> VectorPage:
-            return store.memories.vectors_of(model, numbers)
+            return store.of(MemoryRows).vectors_of(model, numbers)
 
         def nearest(query: Floats) -> list[int]:
             return [(number & _NO_BITS) - 1 for number in block.search(query, memory_scan.TOP, fetch).numbers.tolist()]
 
         begin, worked = time.perf_counter(), time.process_time()
         block = VectorBlock(task.dimensions, expected=task.count)
-        for page in store.memories.vectors(memories.SCOPE, model):
+        for page in store.of(MemoryRows).vectors(memories.SCOPE, model):
             block.extend(page)
         found: dict[str, Any] = {
             "ready_s": rounded(time.perf_counter() - begin),
@@ -132,7 +133,7 @@ async def open_search(store: Store, dimensions: int) -> Callable[[str, Floats], 
     async def load() -> Model:
         return Model(memories.model(dimensions), unasked)
 
-    embedding = Embedding(store.memories, "bench", load)
+    embedding = Embedding(store.of(MemoryRows), "bench", load)
     await embedding.catch_up()  # there is nothing to be made; now it knows its model
     search = Search(store, Live(), embedding)
 

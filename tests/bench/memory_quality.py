@@ -29,8 +29,9 @@ from daycare.features.memory.language import analysis
 from daycare.features.memory.recall import line
 from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.service import Search
+from daycare.features.memory.store.records import StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Config, Live
-from daycare.store.records_memories import StoredMemory
 from daycare.store.sqlite.store import Store
 
 from . import locomo, memories
@@ -88,7 +89,7 @@ def measured(folder: Path, dialogues: Sequence[Dialogue], models: Mapping[str, L
 async def _measured(location: Path, dialogues: Sequence[Dialogue], models: Mapping[str, LocalEmbedder]) -> _Figures:
     async with open_store(str(location)) as store:
         numbers = await locomo.keep(store, dialogues)
-        kept = [await store.memories.get([each.id], mine) for each, mine in zip(dialogues, numbers, strict=True)]
+        kept = [await store.of(MemoryRows).get([each.id], mine) for each, mine in zip(dialogues, numbers, strict=True)]
         scenes = [_Scene(*it) for it in zip(dialogues, kept, strict=True)]
         naive, porter = _Index(dialogues, "unicode61"), _Index(dialogues, "porter unicode61 remove_diacritics 2")
         ways: dict[str, Finder] = {
@@ -134,7 +135,7 @@ async def _embedded(store: Store, model: LocalEmbedder) -> _Embedder:
     async def load() -> Model:
         return Model(model.identity, threaded(model))
 
-    embedding = Embedding(store.memories, model.identity, load)
+    embedding = Embedding(store.of(MemoryRows), model.identity, load)
     while await embedding.catch_up():
         pass
     return _Embedder(embedding)
@@ -174,13 +175,15 @@ def _nearest(store: Store, scenes: "Sequence[_Scene]", model: _Embedder) -> Find
     @cache
     def block(at: int) -> VectorBlock:
         made = VectorBlock(embedding.dimensions)
-        for page in store.memories.vectors(scenes[at].dialogue.id, embedding.model):
+        for page in store.of(MemoryRows).vectors(scenes[at].dialogue.id, embedding.model):
             made.extend(page)
         return made
 
     async def find(at: int, asked: Asked) -> list[int]:
         vector = await model.vector(asked.text)
-        found = block(at).search(vector, _HITS, lambda numbers: store.memories.vectors_of(embedding.model, numbers))
+        found = block(at).search(
+            vector, _HITS, lambda numbers: store.of(MemoryRows).vectors_of(embedding.model, numbers)
+        )
         return scenes[at].places(found.numbers.tolist())
 
     return find

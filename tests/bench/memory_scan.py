@@ -13,7 +13,7 @@ import apsw
 import numpy as np
 
 from daycare.features.memory.embed.vectors import VectorBlock
-from daycare.store.records_memories import VectorPage
+from daycare.features.memory.store.records import VectorPage
 
 from . import apart, memories
 from .measure import median, median_ratio, percentile, rounded

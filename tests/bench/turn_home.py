@@ -12,6 +12,7 @@ import trio
 
 from daycare.base.clock import SystemClock
 from daycare.features import open_store
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.database import open_writer
 from daycare.store.sqlite.store import Store
 
@@ -125,7 +126,7 @@ async def _keep(store: Store, begin: int, page: Sequence[str], scope: str) -> No
         turn, entry = memories.said(number, text, scope)
         turns.append(turn)
         entries.append(entry)
-    await store.memories.log(turns, entries)
+    await store.of(MemoryRows).log(turns, entries)
 
 
 @cache

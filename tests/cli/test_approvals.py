@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import trio
 
+from daycare.base.documents import Layer, Place
 from daycare.features import open_store
 from daycare.features.approvals.cli import approval_view
 from daycare.features.approvals.records import ApprovalFinding, DocumentAction, NewApproval
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.store.records import Agent
-from daycare.store.records_documents import Layer, Place
 from tests.cli.conftest import Daycare
 from tests.store.samples import new_agent
 from tests.terminal import Terminals

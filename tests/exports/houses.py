@@ -10,6 +10,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.cron import CronSpec
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Message, Origin, Text, ToolCall, ToolResult
 from daycare.base.path import Kind
@@ -21,9 +22,9 @@ from daycare.features.exports.archive import ExportArchive
 from daycare.features.exports.engine import ExportEngine, ExportProgress, ExportReport
 from daycare.features.exports.names import Renaming
 from daycare.features.exports.records import Anything, ExportRecord, JobRecord
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, Summary, TurnEnd, User
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 R = TypeVar("R", bound=ExportRecord)
@@ -116,7 +117,7 @@ async def summed_up(house: TestDaemon, path: str) -> None:
 
 async def documents(house: TestDaemon, owner: str) -> None:
     """Let the agent have documents with a history: of a person, of its own, deleted, and of who it is."""
-    write = house.store.documents.write
+    write = house.store.of(DocumentRows).write
 
     async def put(layer: Layer, owner: str, name: str, text: str | None, by: Attribution) -> None:
         await write(NewVersion(place=Place(layer, owner, name), user="ann", by=by, text=text))

@@ -7,16 +7,18 @@ import pytest
 import trio
 
 from daycare.base.consent import Consent
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
+from daycare.base.memories import Tier
 from daycare.base.messages import Origin
 from daycare.base.path import Path as Address
 from daycare.features.cron.rows import CronRows
 from daycare.features.exports.engine import ExportProgress
 from daycare.features.exports.names import Renaming
 from daycare.features.exports.records import AgentRecord, Anything, DocumentRecord, TurnRecord
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import AgentConfig
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.records_memories import Tier
 from daycare.testing.daemon import TestDaemon
 from tests.exports.houses import (
     QUIET_S,
@@ -57,7 +59,7 @@ async def test_who_an_imported_agent_is_waits_for_a_persons_yes(
         assert report.held == ("SOUL.md", "shared/USER.md")
         assert await soul(house, BOBS) is None
         agent = await house.daemon.directory.at(BOBS)
-        [newest, _] = await house.store.documents.history(Place(Layer.AGENT, agent.id, "SOUL.md"))
+        [newest, _] = await house.store.of(DocumentRows).history(Place(Layer.AGENT, agent.id, "SOUL.md"))
         assert not newest.by.approved
         assert newest.by.provenance == ("export: written by direct:ann, approved by direct:ann",)
         assert newest.by.origin is Origin.PERSON, "where its words came from stays"
@@ -69,7 +71,7 @@ async def test_an_operator_may_stand_behind_it_at_once(tmp_path: Path, life: byt
         assert report.held == ()
         assert await soul(house, BOBS) == "I am careful and brief."
         agent = await house.daemon.directory.at(BOBS)
-        [newest, first] = await house.store.documents.history(Place(Layer.AGENT, agent.id, "SOUL.md"))
+        [newest, first] = await house.store.of(DocumentRows).history(Place(Layer.AGENT, agent.id, "SOUL.md"))
         assert (newest.by.approver, first.by.approver) == ("direct:ann", ""), "it is the newest that was read"
 
 
@@ -90,17 +92,21 @@ async def test_a_clone_of_the_same_user_is_who_it_was(tmp_path: Path, autojump_c
 async def test_an_imported_agent_goes_on_where_it_was(tmp_path: Path, life: bytes, autojump_clock: object) -> None:
     async with house_at(tmp_path) as house:
         await imported(house, life, BOBS)
-        facts = {memory.text for memory in await house.store.memories.find("bob", Tier.FACT, living=False, limit=100)}
+        facts = {
+            memory.text for memory in await house.store.of(MemoryRows).find("bob", Tier.FACT, living=False, limit=100)
+        }
         assert "Ann's sister Clara lives in Bern" in facts
         assert await house.talk("who is my sister?", path=BOBS, user="bob")
-        assert house.store.memories.found("bob", ["bern"], postings_max=100, limit=10), "its words are in the index"
+        assert house.store.of(MemoryRows).found("bob", ["bern"], postings_max=100, limit=10), (
+            "its words are in the index"
+        )
         reminders = house.events("turn.finished")
         await trio.sleep(QUIET_S)
-        found = await house.store.memories.find("bob", Tier.FACT, living=False, limit=100)
+        found = await house.store.of(MemoryRows).find("bob", Tier.FACT, living=False, limit=100)
         assert sorted(facts) == sorted(memory.text for memory in found), "nothing is learned once more"
         worker = await house.daemon.directory.find(f"{BOBS}/memory")
         assert worker is not None
-        logged = [turn.turn for turn in await house.store.memories.unlogged(100)]
+        logged = [turn.turn for turn in await house.store.of(MemoryRows).unlogged(100)]
         assert logged == [], "what was said before is not logged once more"
         await trio.sleep(4 * 3_600)
         said = " ".join(str(event.get("reply")) for event in house.events("turn.finished")[len(reminders) :])
@@ -115,7 +121,7 @@ async def test_what_was_not_logged_before_is_logged_after_it_came(tmp_path: Path
         assert [turn.logged for turn in of_kind(data, TurnRecord)] == [False]
         await imported(house, data, BOBS)
         await trio.sleep(5)
-        logged = await house.store.memories.find("bob", Tier.LOG, limit=10)
+        logged = await house.store.of(MemoryRows).find("bob", Tier.LOG, limit=10)
     assert [memory.text for memory in logged if memory.role == "user"] == ["I love green tea."]
 
 
@@ -203,10 +209,10 @@ async def test_shared_documents_come_only_where_there_are_none(
     async with house_at(tmp_path) as house:
         by = Attribution(origin=Origin.PERSON, author="direct:bob")
         place = Place(Layer.USER, "bob", "USER.md")
-        await house.store.documents.write(NewVersion(place=place, user="bob", by=by, text="Bob bakes."))
+        await house.store.of(DocumentRows).write(NewVersion(place=place, user="bob", by=by, text="Bob bakes."))
         report = await imported(house, life, BOBS)
         assert "shared documents" in {each.what for each in report.left_out}
-        found = await house.store.documents.get(place)
+        found = await house.store.of(DocumentRows).get(place)
         assert found is not None and found.text == "Bob bakes."
 
 
@@ -222,7 +228,7 @@ async def test_to_forget_a_turn_of_a_clone_is_to_forget_that_one(tmp_path: Path,
             )
         )  # fmt: skip
         assert len(files(data)) == 2
-        await house.store.memories.forget("ann", [], turns=[(twin.id, last)])
+        await house.store.of(MemoryRows).forget("ann", [], turns=[(twin.id, last)])
         assert b"very long" not in dict(files((await exported(house, "/ann/agent/twin"))[1])).get("[forgotten]", b"")
         first = (await exported(house))[1]
         assert dict(files(first))["search-2.txt"].startswith(b"very long"), "the first one has not forgotten"

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.messages import Origin
 from daycare.features.exports.archive import PARTS
 from daycare.features.exports.engine import ExportProgress
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.sqlite.document_versions import NEWEST_KEPT
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.documents.versions import NEWEST_KEPT
 from tests.exports.houses import (
     WORK,
     as_it_should_be,
@@ -73,17 +74,19 @@ async def test_versions_that_were_thinned_travel_without_gaps(tmp_path: Path, au
         place = Place(Layer.AGENT, mine.id, "knowledge/note.md")
         by = Attribution(origin=Origin.AGENT, author=WORK)
         for number in range(80):
-            await house.store.documents.append(NewVersion(place=place, user="ann", by=by, text=f"line {number}\n"))
-        while await house.store.documents.thin():
+            await house.store.of(DocumentRows).append(
+                NewVersion(place=place, user="ann", by=by, text=f"line {number}\n")
+            )
+        while await house.store.of(DocumentRows).thin():
             pass
-        left = await house.store.documents.history(place)
+        left = await house.store.of(DocumentRows).history(place)
         assert len(left) == NEWEST_KEPT
         await imported(house, (await exported(house))[1], "/ann/agent/copy")
         copy = Place(Layer.AGENT, (await house.daemon.directory.at("/ann/agent/copy")).id, place.name)
-        there = await house.store.documents.history(copy)
+        there = await house.store.of(DocumentRows).history(copy)
         assert [each.version for each in there] == list(range(len(left), 0, -1))
         assert [each.hash for each in there] == [each.hash for each in left]
         for old, new in zip(left, there, strict=True):
-            before = await house.store.documents.at(place, old.version)
-            after = await house.store.documents.at(copy, new.version)
+            before = await house.store.of(DocumentRows).at(place, old.version)
+            after = await house.store.of(DocumentRows).at(copy, new.version)
             assert before is not None and after is not None and before.text == after.text

@@ -12,13 +12,14 @@ import pytest
 import trio
 
 from daycare.base.consent import ApprovalsSection, Consent
+from daycare.base.documents import Attribution, Layer
 from daycare.base.messages import Origin
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
 from daycare.features import open_store
 from daycare.features.approvals.records import ApprovalState
 from daycare.features.approvals.rows import ApprovalRows
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.plugin import Completion, Inbound, InferRequest
-from daycare.store.records_documents import Attribution, Layer
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
@@ -98,7 +99,7 @@ async def test_rejected_and_told_why(tmp_path: Path, autojump_clock: object) -> 
         assert "he is my neighbour's" in model.history[-1].messages[-1].text
         place = (await only(house)).action.place
         assert place is not None
-        [empty] = await house.store.documents.history(place)
+        [empty] = await house.store.of(DocumentRows).history(place)
         assert empty.by.author == "system", "nothing of it is in any version"
 
 
@@ -189,9 +190,9 @@ class Tale:
 
 async def _document(store: Store, name: str) -> str | None:
     for agent in await store.agents.find(user=OWNER):
-        for each in await store.documents.find(Layer.AGENT, agent.id):
+        for each in await store.of(DocumentRows).find(Layer.AGENT, agent.id):
             if each.place.name == name:
-                document = await store.documents.get(each.place)
+                document = await store.of(DocumentRows).get(each.place)
                 return document.text if document else None
     return None
 

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 import trio
 
+from daycare.base.documents import Layer, Place
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.features import open_store
 from daycare.features.cron.rows import CronRows
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.signals.rows import SignalRows
 from daycare.ops.importers.report import ImportItem, ImportReport, lines
 from daycare.ops.importers.running import ImportRequest, dry_run, migrate
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import User
-from daycare.store.records_documents import Layer, Place
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import open_vault
 from tests.importers.homes import (
@@ -75,7 +76,7 @@ def text_of(home: Home, path: str, name: str) -> str | None:
     async def work(store: Store) -> str | None:
         agent = await store.agents.at(path) if path.count("/") > 1 else None
         place = Place(Layer.AGENT, agent.id, name) if agent else Place(Layer.USER, path.strip("/"), name)
-        found = await store.documents.get(place if path else Place(Layer.GLOBAL, "", name))
+        found = await store.of(DocumentRows).get(place if path else Place(Layer.GLOBAL, "", name))
         return found.text if found else None
 
     found: str | None = with_store(home, work)
@@ -105,12 +106,12 @@ def test_a_dry_run_tells_what_comes_of_it_and_writes_nothing(product: str, home:
 def test_a_second_import_takes_nothing_twice(product: str, home: Home, tmp_path: Path) -> None:
     source = MAKERS[product](tmp_path / "source")
     first = migrate(home, wish(product, source), clock=clock())
-    last = with_store(home, lambda store: store.documents.last())
+    last = with_store(home, lambda store: store.of(DocumentRows).last())
     again = migrate(home, wish(product, source), clock=clock())
     assert first.counts["taken"] + first.counts["changed"] > 5
     assert [each for each in again.items if each.outcome in ("taken", "changed")] == []
     assert again.counts["there"] == first.counts["taken"] + first.counts["changed"] + first.counts["there"]
-    assert with_store(home, lambda store: store.documents.last()) == last
+    assert with_store(home, lambda store: store.of(DocumentRows).last()) == last
 
 
 @pytest.mark.parametrize("product", MAKERS)
@@ -179,7 +180,7 @@ def test_nobody_stands_behind_who_somebody_is_unless_the_owner_says_so(home: Hom
     source = openclaw(tmp_path / "source")
 
     async def approved(store: Store) -> tuple[bool, bool]:
-        soul = await store.documents.get(Place(Layer.USER, "ann", "SOUL.md"))
+        soul = await store.of(DocumentRows).get(Place(Layer.USER, "ann", "SOUL.md"))
         assert soul is not None
         by = soul.version.by
         assert (by.author, by.origin, by.provenance) == (

@@ -1,7 +1,8 @@
 """Entries of the log, as extractors read them, and what is known already."""
 
+from daycare.base.memories import EntityPart, FactPart, Tier
 from daycare.base.messages import Origin
-from daycare.store.records_memories import EntityPart, FactPart, StoredMemory, Tier
+from daycare.features.memory.store.records import StoredMemory
 
 
 def entry(no: int, text: str, speaker: str = "Ann", *, at_ms: int, origin: Origin = Origin.PERSON) -> StoredMemory:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from daycare.base.clock import Clock
+from daycare.base.documents import Attribution
 from daycare.base.messages import Origin
 from daycare.features import open_store
 from daycare.features.memory.documents.service import Documents
 from daycare.plugin import ToolSpec
 from daycare.store.records import Agent, AgentConfig, User
-from daycare.store.records_documents import Attribution
 from daycare.store.sqlite.store import Store
 from tests.store.samples import HandClock, new_agent
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daycare.base.documents import Layer
 from daycare.base.errors import InvalidError
 from daycare.rules.document_paths import CASCADE, Address, FolderScope, folder, parse, spell
-from daycare.store.records_documents import Layer
 from tests.memory import hostile
 
 AGENT, USER, GLOBAL = CASCADE

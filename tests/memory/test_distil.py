@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daycare.base.errors import InvalidError
+from daycare.base.memories import FactPart
 from daycare.base.messages import Origin
 from daycare.features.memory.facts.distil import LINE_MAX_CHARS, ExtractedAnswer, read, request
 from daycare.features.memory.facts.learned import ENTITIES_MAX, FACTS_MAX, STATEMENT_MAX_CHARS, NewFact
-from daycare.store.records_memories import FactPart, StoredMemory
+from daycare.features.memory.store.records import StoredMemory
 from tests.cost import IN_STEP, costs_at_most
 from tests.memory.entries import entry
 

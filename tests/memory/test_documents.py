@@ -8,10 +8,11 @@ import pytest
 import trio
 
 from daycare.base import limits
+from daycare.base.documents import Attribution, Layer, digest
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import NEW_MEMORY, SECTIONS
-from daycare.store.records_documents import Attribution, Layer, digest
 from tests.memory import hostile
 from tests.memory.house import ANN, BY, Memory, open_memory
 from tests.store.samples import new_agent
@@ -30,9 +31,9 @@ async def paths(memory: Memory, prefix: str = "") -> list[str]:
 async def everything(memory: Memory) -> list[Any]:
     """Return every version of every document there is."""
     found = []
-    for layer, owner in await memory.store.documents.owners(limit=1_000):
-        for each in await memory.store.documents.find(layer, owner, limit=1_000):
-            found += await memory.store.documents.history(each.place)
+    for layer, owner in await memory.store.of(DocumentRows).owners(limit=1_000):
+        for each in await memory.store.of(DocumentRows).find(layer, owner, limit=1_000):
+            found += await memory.store.of(DocumentRows).history(each.place)
     return found
 
 
@@ -191,10 +192,10 @@ async def test_a_prepared_change_can_be_shown_and_is_bound_to_what_was_there(mem
     assert (begun.old, begun.new, begun.base_hash) == (None, f"{NEW_MEMORY}- likes tea", "")
     await memory.put("SOUL.md", "changed")
     with pytest.raises(ConflictError):
-        await memory.store.documents.write(draft.by(BY))
+        await memory.store.of(DocumentRows).write(draft.by(BY))
     await memory.put("SOUL.md", "one\ntwo\n")
-    done = await memory.store.documents.write(draft.by(BY, key="request:1"))
-    assert await memory.store.documents.write(draft.by(BY, key="request:1")) == done
+    done = await memory.store.of(DocumentRows).write(draft.by(BY, key="request:1"))
+    assert await memory.store.of(DocumentRows).write(draft.by(BY, key="request:1")) == done
     assert await memory.text("SOUL.md") == "one\n2\n"
 
 
@@ -360,7 +361,7 @@ async def test_what_is_too_large_is_refused_before_anything(memory: Memory) -> N
 async def test_one_document_too_many_is_refused_before_anything(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daycare.store.records_documents.DOCUMENTS_MAX", 1)
+    monkeypatch.setattr("daycare.features.memory.documents.records.DOCUMENTS_MAX", 1)
     await memory.put("SOUL.md", "x")
     for path in ("STYLE.md", "knowledge/a.md"):
         with pytest.raises(BusyError) as caught:
@@ -394,9 +395,9 @@ async def test_much_memory_is_warned_of_from_80_percent_on(memory: Memory) -> No
 
 async def test_bounds_hold_again_when_a_change_is_made(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     draft = await memory.documents.prepare(memory.ann, "SOUL.md", "x" * 100)
-    monkeypatch.setattr("daycare.store.records_documents.DOCUMENT_MAX_BYTES", 99)
+    monkeypatch.setattr("daycare.base.documents.DOCUMENT_MAX_BYTES", 99)
     with pytest.raises(InvalidError) as caught:
-        await memory.store.documents.write(draft.by(BY))
+        await memory.store.of(DocumentRows).write(draft.by(BY))
     assert caught.value.code == "DOCUMENT_TOO_LARGE"
 
 
@@ -467,13 +468,13 @@ async def test_the_next_to_live_at_a_path_has_no_memory_of_the_last(memory: Memo
     await memory.store.agents.set_state(memory.scribe.id, "dead")
     again = await memory.store.agents.create(new_agent(memory.scribe.path, agent_id="another", user="ann"))
     assert await memory.text("MEMORY.md", again) == NEW_MEMORY
-    assert (await memory.store.documents.totals(Layer.AGENT, memory.scribe.id)).documents == 1
+    assert (await memory.store.of(DocumentRows).totals(Layer.AGENT, memory.scribe.id)).documents == 1
 
 
 async def test_without_numbers_a_difference_is_to_the_version_before_also_over_a_gap(memory: Memory) -> None:
     for number in range(80):
         await memory.documents.write(memory.ann, "knowledge/note.md", f"text {number}\n", BY)
-    while await memory.store.documents.thin():
+    while await memory.store.of(DocumentRows).thin():
         pass
     oldest = (await memory.documents.history(memory.ann, "knowledge/note.md"))[-1].version
     assert oldest > 1

@@ -18,7 +18,7 @@ from daycare.features.memory.language import dates, names, sentences
 from daycare.features.memory.language.english.dates import easter
 from daycare.features.memory.language.patterns import words
 from daycare.features.memory.language.sentences import TEXT_MAX_CHARS
-from daycare.store.records_memories import StoredMemory
+from daycare.features.memory.store.records import StoredMemory
 from tests.cost import IN_STEP, costs_at_most
 from tests.memory.entries import entry
 

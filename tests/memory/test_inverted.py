@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from daycare.base.memories import Tier
 from daycare.features import open_store
 from daycare.features.memory.search import search_scope as scenes
 from daycare.features.memory.search.postings import InvertedIndex
 from daycare.features.memory.search.search_scope import SearchScope
-from daycare.store.records_memories import MergeResult, Postings, Seen, Tier
+from daycare.features.memory.store.records import MergeResult, Postings, Seen
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import SCOPE, entity, learned, logged
 from tests.store.samples import EPOCH_MS, HandClock
@@ -91,16 +93,16 @@ async def changed(store: Store, draw: random.Random, numbers: list[int]) -> None
     elif kind < 0.75:
         source = (await logged(store, text))[0]
         numbers += [source, *await learned(store, entity(draw.choice(WORDS), source, description=text))]
-    elif kind < 0.9 and (known := await store.memories.find(SCOPE, Tier.ENTITY)):
+    elif kind < 0.9 and (known := await store.of(MemoryRows).find(SCOPE, Tier.ENTITY)):
         [source] = await logged(store, text)
         it = draw.choice(known)
-        after = await store.memories.mark("id-u1-telegram")
+        after = await store.of(MemoryRows).mark("id-u1-telegram")
         seen = Seen(no=it.no, sources=(source,), at_ms=EPOCH_MS, text=f"{it.text} {text}", entity=it.entity)
         lesson = MergeResult(agent_id="id-u1-telegram", after=after, through=source, seen=(seen,))
-        assert await store.memories.learn(lesson) is not None
+        assert await store.of(MemoryRows).learn(lesson) is not None
         numbers.append(source)
     else:
-        await store.memories.forget(SCOPE, [numbers.pop(draw.randrange(len(numbers)))])
+        await store.of(MemoryRows).forget(SCOPE, [numbers.pop(draw.randrange(len(numbers)))])
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -109,7 +111,7 @@ async def test_a_small_scope_has_the_postings_that_the_store_has(
 ) -> None:
     monkeypatch.setattr("daycare.features.memory.search.postings._ASIDE_MAX", 5)
     draw = random.Random(seed)
-    scene = SearchScope(store.memories, SCOPE, lambda: "")
+    scene = SearchScope(store.of(MemoryRows), SCOPE, lambda: "")
     numbers: list[int] = []
     for _ in range(40):
         for _ in range(draw.randrange(1, 4)):
@@ -118,9 +120,9 @@ async def test_a_small_scope_has_the_postings_that_the_store_has(
         while scene.behind:
             scene.look_ahead()
         words = draw.sample(WORDS, 5)
-        known = store.memories.postings(SCOPE, words, postings_max=10_000)
+        known = store.of(MemoryRows).postings(SCOPE, words, postings_max=10_000)
         with monkeypatch.context() as patched:
-            patched.setattr(store.memories, "postings", None)
+            patched.setattr(store.of(MemoryRows), "postings", None)
             found = scene._postings(words, 10_000)
         assert listed(found) == listed(known), f"seed {seed}"
 
@@ -130,14 +132,14 @@ async def test_a_large_scope_asks_the_store_and_a_small_one_until_its_words_are_
 ) -> None:
     await logged(store, *(f"word{number}" for number in range(150)))
     asked: list[Sequence[str]] = []
-    postings = store.memories.postings
+    postings = store.of(MemoryRows).postings
 
     def noted(scope: str, terms: Sequence[str], *, postings_max: int) -> list[Postings]:
         asked.append(terms)
         return postings(scope, terms, postings_max=postings_max)
 
-    monkeypatch.setattr(store.memories, "postings", noted)
-    scene = SearchScope(store.memories, SCOPE, lambda: "")
+    monkeypatch.setattr(store.of(MemoryRows), "postings", noted)
+    scene = SearchScope(store.of(MemoryRows), SCOPE, lambda: "")
     scene.catch_up()
 
     def look_up() -> bool:

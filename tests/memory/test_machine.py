@@ -10,11 +10,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.messages import Origin
+from daycare.features import rows
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import Documents
 from daycare.store.records import Agent
-from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.store import Store
 from daycare.testing.faults import Killed, Switch
 from tests.chance import WHOLE
@@ -58,7 +60,7 @@ class Machine(RuleBasedStateMachine):
         self.agent: Agent = self.run(lambda: self.store.agents.create(new_agent("/ann/telegram", user="ann")))
 
     def open(self) -> None:
-        self.store = Store(str(Path(self.folder.name) / "daycare.db"), self.clock, inline=True)
+        self.store = Store(str(Path(self.folder.name) / "daycare.db"), self.clock, rows(), inline=True)
         self.switch = Switch(self.store, lambda: None)
 
         async def nobody(_: str) -> list[Agent]:
@@ -120,7 +122,7 @@ class Machine(RuleBasedStateMachine):
         if len(before) > 20_000:
             return
         new = NewVersion(place=self.place(path), user="ann", by=self.by(author), text=text)
-        if self.change(lambda: self.store.documents.append(new), crash):
+        if self.change(lambda: self.store.of(DocumentRows).append(new), crash):
             gap = "\n" if before and not before.endswith("\n") else ""
             line.write(f"{before}{gap}{text}", author)
 
@@ -161,9 +163,9 @@ class Machine(RuleBasedStateMachine):
     async def look(self) -> None:
         for path, line in self.lines.items():
             place = self.place(path)
-            found = await self.store.documents.get(place)
+            found = await self.store.of(DocumentRows).get(place)
             assert (found.text if found else None) == line.text
-            history = (await self.store.documents.history(place, limit=10_000))[::-1]
+            history = (await self.store.of(DocumentRows).history(place, limit=10_000))[::-1]
             assert [each.version for each in history] == list(range(1, len(line.versions) + 1)), "a straight line"
             above = ""
             for each, (text, author) in zip(history, line.versions, strict=True):
@@ -174,20 +176,20 @@ class Machine(RuleBasedStateMachine):
         living = {self.place(path) for path, line in self.lines.items() if line.text is not None}
         listed = {
             each.place
-            for layer, owner in await self.store.documents.owners()
-            for each in await self.store.documents.find(layer, owner)
+            for layer, owner in await self.store.of(DocumentRows).owners()
+            for each in await self.store.of(DocumentRows).find(layer, owner)
         }
         assert listed == living
         tea = {self.place(path) for path, line in self.lines.items() if line.text is not None and "tea" in line.text}
         scopes = [(Layer.AGENT, self.agent.id), (Layer.USER, "ann"), (Layer.WORKSPACE, "ann")]
-        assert {each.version.place for each in self.store.documents.search(scopes, ["tea"])} >= {
+        assert {each.version.place for each in self.store.of(DocumentRows).search(scopes, ["tea"])} >= {
             place for place in tea if self.has_word(place)
         }
 
     async def look_back(self) -> None:
         for path, line in self.lines.items():
             for number, (text, _) in enumerate(line.versions, 1):
-                found = await self.store.documents.at(self.place(path), number)
+                found = await self.store.of(DocumentRows).at(self.place(path), number)
                 assert found is not None and found.text == text, "no version was ever rewritten"
 
     def has_word(self, place: Place) -> bool:

@@ -5,9 +5,10 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daycare.base.memories import EntityPart, FactPart
 from daycare.features.memory.facts.learned import EntityKind, NewEntity, NewFact
 from daycare.features.memory.facts.merging import MergedEntities, MergedFacts, merge_entities, merge_facts, supersedes
-from daycare.store.records_memories import EntityPart, FactPart, StoredMemory
+from daycare.features.memory.store.records import StoredMemory
 from tests.memory.entries import known_entity, known_fact
 
 DAY_MS: Final = 86_400_000

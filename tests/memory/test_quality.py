@@ -10,6 +10,7 @@ from daycare.features import open_store
 from daycare.features.memory.language.analysis import indexed
 from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.service import Search
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
 from tests.bench import locomo, memories, memory_quality
 from tests.memory import spaceless
@@ -30,7 +31,7 @@ async def test_in_a_script_without_spaces_a_short_question_finds_its_memory(lang
         for turn, text in enumerate(told, 1):
             ended, entry = memories.said(turn, text)
             entry = msgspec.structs.replace(entry, index=indexed(text), session=turn, speaker="")
-            numbers += await store.memories.log([ended], [entry])
+            numbers += await store.of(MemoryRows).log([ended], [entry])
         search = Search(store, Live(), None)
         ranks = []
         for place, question in spaceless.questions(language):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from daycare.base.memories import Tier
 from daycare.features.memory.embed.arrays import np
 from daycare.features.memory.language import analysis
 from daycare.features.memory.search import ranking
@@ -14,7 +15,7 @@ from daycare.features.memory.search.postings import Group, gather
 from daycare.features.memory.search.question import NamedPeople, SearchQuestion, TimeSpan, read
 from daycare.features.memory.search.ranking import Nearness, RankingWeights, Scored, finish, plain, rank, unread
 from daycare.features.memory.search.structure import SearchLimits, Structure
-from daycare.store.records_memories import MemoryShape, Postings, Tier
+from daycare.features.memory.store.records import MemoryShape, Postings
 
 NOW = 1_800_000_000_000
 DAY = 86_400_000

@@ -14,8 +14,9 @@ from daycare.features.memory.search import service as searching
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.search_scope import SearchScope
 from daycare.features.memory.search.service import ALIKE, Search, _Said
+from daycare.features.memory.store.records import ECHO
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
-from daycare.store.records_memories import ECHO
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import SCOPE, logged
 from tests.store.samples import EPOCH_MS, HandClock
@@ -58,7 +59,7 @@ async def test_what_is_left_out_is_what_comparing_each_with_all_leaves_out(seed:
         for _ in range(4):
             said.append(" ".join(draw.sample(base, len(base))[draw.randrange(4) :] + draw.choices(words, k=2)))
     numbers = await logged(store, *said)
-    hits = [MemoryHit(memory, 1.0) for memory in await store.memories.get([SCOPE], numbers)]
+    hits = [MemoryHit(memory, 1.0) for memory in await store.of(MemoryRows).get([SCOPE], numbers)]
     said_before = _Said()
     assert [hit for hit in hits if said_before.is_news(hit.memory.text)] == compared_with_all(hits)
 
@@ -162,7 +163,7 @@ async def test_what_was_added_changed_and_forgotten_meanwhile_counts(store: Stor
     assert await texts() == await texts() == {"the piano stands in the hall"}
     await logged(store, "we sold the piano to a school")
     assert await texts() == {"the piano stands in the hall", "we sold the piano to a school"}
-    await store.memories.forget(SCOPE, [one])
+    await store.of(MemoryRows).forget(SCOPE, [one])
     assert await texts() == {"we sold the piano to a school"}
 
 
@@ -183,7 +184,7 @@ async def test_between_questions_texts_are_looked_at_so_that_later_ones_need_not
     await search.find(ask("Where is word7?"))
     await trio.sleep(1)
     read: list[int] = []
-    texts, worded = store.memories.texts, store.memories.worded
+    texts, worded = store.of(MemoryRows).texts, store.of(MemoryRows).worded
 
     def noted(scope: str, numbers: Sequence[int]) -> dict[int, str]:
         read.extend(numbers)
@@ -193,8 +194,8 @@ async def test_between_questions_texts_are_looked_at_so_that_later_ones_need_not
         read.extend(numbers)
         return worded(scope, numbers)
 
-    monkeypatch.setattr(store.memories, "texts", noted)
-    monkeypatch.setattr(store.memories, "worded", noted_too)
+    monkeypatch.setattr(store.of(MemoryRows), "texts", noted)
+    monkeypatch.setattr(store.of(MemoryRows), "worded", noted_too)
     assert (await search.find(ask("What about word123?")))[0].memory.text.startswith("word123 ")
     assert read == []
     [new] = await logged(store, "word7 went away")

@@ -11,6 +11,7 @@ import pytest
 from daycare.base import limits
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.messages import Origin
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.sharing import STATE, Exchange, Sharing
 from tests.memory import hostile
 from tests.memory.house import BY, Memory, below, furnished, open_memory
@@ -334,7 +335,7 @@ async def test_only_documents_are_taken_in(shared: Shared) -> None:
     assert why.keys() == NO_DOCUMENTS.keys() and told(done).keys() == {"skipped"}
     for file, expected in NO_DOCUMENTS.items():
         assert expected in why[file], (file, why[file])
-    assert await shared.store.documents.owners() == []
+    assert await shared.store.of(DocumentRows).owners() == []
 
 
 async def test_only_ordinary_texts_are_taken_in(shared: Shared, tmp_path: Path) -> None:
@@ -368,7 +369,7 @@ async def test_only_ordinary_texts_are_taken_in(shared: Shared, tmp_path: Path) 
     assert why.keys() == expected.keys() and told(done).keys() == {"skipped"}
     for file, words in expected.items():
         assert words in why[file], (file, why[file])
-    assert await shared.store.documents.owners() == []
+    assert await shared.store.of(DocumentRows).owners() == []
     assert secret.read_text() == "secret"
 
 
@@ -401,10 +402,10 @@ async def test_no_hostile_name_becomes_another_document(shared: Shared) -> None:
     done = await shared.take()
     assert len(done.skipped) + len(done.imported) == len(files)
     texts = set()
-    for layer, owner in await shared.store.documents.owners():
+    for layer, owner in await shared.store.of(DocumentRows).owners():
         assert owner in ("", "ann", shared.ann.id)
-        for each in await shared.store.documents.find(layer, owner, limit=1_000):
-            found = await shared.store.documents.get(each.place)
+        for each in await shared.store.of(DocumentRows).find(layer, owner, limit=1_000):
+            found = await shared.store.of(DocumentRows).get(each.place)
             assert found is not None and found.text is not None and found.text.endswith(f"/{each.place.name}")
             texts.add(found.text)
     assert texts == set(done.imported), "each is the text of the file of its name"

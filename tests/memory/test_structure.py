@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daycare.base.memories import Tier
 from daycare.features.memory.embed.arrays import np
 from daycare.features.memory.search import traits
 from daycare.features.memory.search.structure import NOWHERE, SearchLimits, Structure
-from daycare.store.records_memories import MemoryShape, Tier
+from daycare.features.memory.store.records import MemoryShape
 
 
 def shape(no: int, tier: Tier = Tier.LOG, session: int = 1, turn: int = 0, until_ms: int | None = None,

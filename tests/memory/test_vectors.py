@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from daycare.features.memory.embed.arrays import Floats, NDArray, np, products, widened
 from daycare.features.memory.embed.sign_bits import PANEL_ROWS, BitsQuery, SignBits, distances, nearest, shortlist
 from daycare.features.memory.embed.vectors import SAMPLE_ROWS, FoundRows, VectorBlock, packed
-from daycare.store.records_memories import VectorPage
+from daycare.features.memory.store.records import VectorPage
 
 EXACT, BITS = 1 << 30, 0  # bytes that a matrix may have
 

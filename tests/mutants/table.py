@@ -177,7 +177,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "mark-before-learned",
         "what memory has looked at is marked in a commit before what was learned of it",
-        _in("memory_extraction", "_learn"),
+        "daycare.features.memory.store.extraction:_learn",
         (After("UPDATE memory_marks", APART),),
         between("memory", "UPDATE memory_marks"),
         "lost",
@@ -372,7 +372,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "learned-without-mark",
         "what memory has learned is kept, and that it has looked is not",
-        _in("memory_extraction", "_learn"),
+        "daycare.features.memory.store.extraction:_learn",
         (Instead("UPDATE memory_marks"),),
         test("store/test_memories_log.py::test_what_is_logged_waits_for_the_worker_until_its_mark_has_passed"),
     ),
@@ -446,7 +446,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "purge-leaves-rows",
         "what was said with a purged person stays",
         _in("purging", "_purge"),
-        (Swap("_tables(db)", "(table for table in _tables(db) if table != 'history')"),),
+        (Swap("tables.plain(db)", "(table for table in tables.plain(db) if table != 'history')"),),
         test("backup/test_purge.py::test_a_purged_person_is_in_no_byte_of_the_home"),
     ),
     Mutant(
@@ -472,7 +472,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "purge-leaves-summaries",
         "what a conversation with a purged person was summed up to stays",
         _in("purging", "_purge"),
-        (Swap("_tables(db)", "(table for table in _tables(db) if table != 'summaries')"),),
+        (Swap("tables.plain(db)", "(table for table in tables.plain(db) if table != 'summaries')"),),
         test("backup/test_purge.py::test_of_each_table_that_can_be_somebodys_a_purge_leaves_no_row"),
     ),
     Mutant(

@@ -7,13 +7,13 @@ import pytest
 import trio
 
 from daycare.agent.notify import NOTIFY_LOOK_S
+from daycare.base.documents import Attribution
 from daycare.base.errors import AwayError, ConflictError
 from daycare.base.limits import SWEEP_S, TURN_DEADLINE_S
 from daycare.base.messages import Origin
 from daycare.features.memory.search.queries import MemoryQuery
 from daycare.observe import log
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
-from daycare.store.records_documents import Attribution
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted, call, say

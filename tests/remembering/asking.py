@@ -8,10 +8,10 @@ import trio
 import trio.testing
 
 from daycare.base.clues import SEARCHER
+from daycare.base.documents import Attribution
 from daycare.base.messages import Origin, ToolResult
 from daycare.config import Config
 from daycare.plugin import Completion, InferRequest
-from daycare.store.records_documents import Attribution
 from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted, call, echo, say
 from tests.actors.helpers import said_to

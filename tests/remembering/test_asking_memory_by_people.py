@@ -9,12 +9,13 @@ import trio.testing
 from daycare.base.causes import AgentQuestion
 from daycare.base.clues import SEARCHER
 from daycare.base.limits import HELPERS_MAX, SEARCHES_MAX
+from daycare.base.memories import Tier
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
 from daycare.features.memory.search.lookup import label
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import AgentConfig, User
-from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import say
@@ -50,7 +51,7 @@ async def test_a_question_to_memory_is_not_remembered_as_something_said(tmp_path
         await remembered(house)
         first = await ask(house, question)
         await remembered(house)
-        entries = await house.store.memories.find(scope_of("/ann/direct"), Tier.LOG)
+        entries = await house.store.of(MemoryRows).find(scope_of("/ann/direct"), Tier.LOG)
         assert question not in [entry.text for entry in entries] and CLARA in [entry.text for entry in entries]
         again = await ask(house, question)
         assert again == first, "the question did not come back as its own answer"

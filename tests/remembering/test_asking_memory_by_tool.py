@@ -12,6 +12,7 @@ from daycare.base.fence import fence
 from daycare.base.limits import SEARCH_CALLS_MAX
 from daycare.base.messages import Envelope, Origin, Told
 from daycare.base.path import Kind
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Completion, InferRequest
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import call, say
@@ -113,7 +114,7 @@ async def test_what_a_search_says_becomes_no_memory_and_wakes_no_worker(tmp_path
         assert not any("Memory" in each.text or each.text.startswith("She lives") for each in kept)
         assert sum("Sources:" in each.text for each in kept) == 1, "what the agent itself has said to its person"
         assert not await house.store.agents.find(kinds=["memory"], after="/ann/direct/search")
-        assert await house.store.memories.unlogged(10) == []
+        assert await house.store.of(MemoryRows).unlogged(10) == []
 
 
 async def test_words_from_outside_that_a_search_reads_taint_who_asked(tmp_path: Path, autojump_clock: object) -> None:

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.documents import Attribution
 from daycare.base.errors import InvalidError
+from daycare.base.memories import Tier
 from daycare.base.messages import Origin
 from daycare.features.memory.documents import chunking
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.rules.chunks import cut
-from daycare.store.records_documents import Attribution
-from daycare.store.records_memories import Tier
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann")
@@ -24,7 +25,7 @@ HOSTILE = {
 
 
 async def log(house: TestDaemon) -> list[str]:
-    found = await house.store.memories.find("ann", Tier.LOG, living=False, limit=1_000)
+    found = await house.store.of(MemoryRows).find("ann", Tier.LOG, living=False, limit=1_000)
     return [memory.text for memory in sorted(found, key=lambda memory: memory.no)]
 
 
@@ -49,14 +50,14 @@ async def test_a_turn_that_cannot_be_logged_is_set_aside_and_told_of_and_the_oth
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_daemon(tmp_path, location="daycare.db") as house:
-        keep = house.store.memories.log
+        keep = house.store.of(MemoryRows).log
 
         async def refuses(turns, entries, vectors=None):  # type: ignore[no-untyped-def]
             if any("poison" in entry.text for entry in entries):
                 raise InvalidError("MEMORY_TEXT", "no such memory")
             return await keep(turns, entries, vectors)
 
-        monkeypatch.setattr(house.store.memories, "log", refuses)
+        monkeypatch.setattr(house.store.of(MemoryRows), "log", refuses)
         monkeypatch.setattr(house.daemon.memory.conversation_log, "_store", house.store)
         for text in ("one", "poison", "two"):
             await house.talk(text)
@@ -87,6 +88,6 @@ async def test_a_document_that_cannot_be_cut_is_set_aside_and_the_others_are_cut
             await house.daemon.memory.documents.write(agent, name, text, BY)
         await trio.sleep(60)
         [told] = house.events("row.set_aside")
-        found = await house.store.memories.find("ann", Tier.CHUNK, living=False, limit=10)
+        found = await house.store.of(MemoryRows).find("ann", Tier.CHUNK, living=False, limit=10)
     assert "knowledge/a.md" in str(told["what"])
     assert [memory.text for memory in found] == ["green tea"]

@@ -16,6 +16,7 @@ from daycare.base.memory_settings import MemorySection
 from daycare.cli.memories import _stats, memories_table
 from daycare.config import Config, ProviderSection
 from daycare.features.memory.embed.service import EMBED_BATCH
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -72,7 +73,7 @@ async def until_embedded(house: TestDaemon, pause_s: float) -> dict[str, Any]:
 
 
 async def stored(house: TestDaemon) -> dict[str, int]:
-    return {each.model: each.vectors for each in await house.store.memories.vector_models()}
+    return {each.model: each.vectors for each in await house.store.of(MemoryRows).vector_models()}
 
 
 def rendered(shown: Any) -> str:

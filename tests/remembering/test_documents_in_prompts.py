@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.documents import Attribution
 from daycare.base.errors import NotFoundError
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import DocumentsSection, MemorySection, RetrievalSection
 from daycare.base.messages import Origin
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.memory.search.lookup import Filters
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
 from daycare.store.records import Agent
-from daycare.store.records_documents import Attribution
-from daycare.store.records_memories import Tier
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")
@@ -211,8 +212,10 @@ async def test_one_document_is_cut_and_embedded_anew(tmp_path: Path, autojump_cl
         await house.daemon.memory.documents.write(agent, "MEMORY.md", LONG, BY)
         done = await house.daemon.memory.passages.process(agent, "MEMORY.md")
         assert (done.path, done.version, done.chunks, done.embedded) == ("MEMORY.md", 1, len(TOPICS), len(TOPICS))
-        before = [each.no for each in await house.store.memories.find("ann", Tier.CHUNK)]
+        before = [each.no for each in await house.store.of(MemoryRows).find("ann", Tier.CHUNK)]
         assert await house.daemon.memory.passages.process(agent, "MEMORY.md") == done
-        assert [each.no for each in await house.store.memories.find("ann", Tier.CHUNK)] == before, "nothing is twice"
+        assert [each.no for each in await house.store.of(MemoryRows).find("ann", Tier.CHUNK)] == before, (
+            "nothing is twice"
+        )
         with pytest.raises(NotFoundError):
             await house.daemon.memory.passages.process(agent, "knowledge/none.md")

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.memories import Tier
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.memory.conversation_log import repeats
 from daycare.features.memory.search.lookup import Filters
+from daycare.features.memory.store.records import ECHO, StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import with_offline
-from daycare.store.records_memories import ECHO, StoredMemory, Tier
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import say
 
@@ -29,7 +31,7 @@ async def talked(house: TestDaemon, *pairs: tuple[str, str]) -> list[StoredMemor
         await house.talk(text)
         await trio.sleep(5)
         await house.talk("/new")
-    found = await house.store.memories.find("ann", Tier.LOG, limit=1_000)
+    found = await house.store.of(MemoryRows).find("ann", Tier.LOG, limit=1_000)
     return sorted(found, key=lambda memory: memory.no)
 
 
@@ -62,12 +64,12 @@ async def test_nothing_is_learned_from_an_echo_and_none_is_left_behind(tmp_path:
         log = await talked(house, (SAID, "I see."), (ASKED, QUOTED))
         [echo] = [entry for entry in log if entry.role == ECHO]
         me = await house.daemon.directory.at("/ann/direct")
-        handed = await house.store.memories.entries(me.id, after=0, through=echo.no, max_chars=10**6)
+        handed = await house.store.of(MemoryRows).entries(me.id, after=0, through=echo.no, max_chars=10**6)
         assert [entry.no for entry in handed] == [entry.no for entry in log if entry != echo]
         await house.daemon.memory.controls.process()
         await trio.sleep(60)
-        assert await house.store.memories.mark(me.id) == echo.no, "it counts as looked at, so that it can expire"
-        facts = await house.store.memories.find("ann", Tier.FACT, living=False)
+        assert await house.store.of(MemoryRows).mark(me.id) == echo.no, "it counts as looked at, so that it can expire"
+        facts = await house.store.of(MemoryRows).find("ann", Tier.FACT, living=False)
         assert all(echo.no not in fact.sources for fact in facts)
         asked = [message.text for request in house.model.history[2:] for message in request.messages]
         assert not any(QUOTED in text for text in asked)
@@ -82,7 +84,7 @@ async def test_it_stays_an_echo_when_the_daemon_died_before_the_log_was_written(
         await house.talk(ASKED)
     async with open_daemon(tmp_path, config=CONFIG, location="daycare.db") as house:
         await trio.sleep(5)
-        log = await house.store.memories.find("ann", Tier.LOG)
+        log = await house.store.of(MemoryRows).find("ann", Tier.LOG)
     assert [entry.text for entry in log if entry.role == ECHO] == [QUOTED]
 
 

@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 import trio
 
+from daycare.base.documents import Attribution
+from daycare.base.memories import Tier
 from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.features.memory.facts.learned import Learned, NewEntity
 from daycare.features.memory.facts.merging import merge_result
 from daycare.features.memory.search.lookup import Filters
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Agent
-from daycare.store.records_documents import Attribution
-from daycare.store.records_memories import Tier
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")
@@ -42,10 +43,10 @@ def own(number: int) -> str:
 async def know(house: TestDaemon, name: str, *aliases: str) -> None:
     """Let a worker learn of somebody from the first thing that was said."""
     agent = await me(house)
-    [entry, *_] = await house.store.memories.entries(agent.id, after=0, through=2**62, max_chars=10**6)
+    [entry, *_] = await house.store.of(MemoryRows).entries(agent.id, after=0, through=2**62, max_chars=10**6)
     entity = NewEntity(name=name, kind="person", description="", aliases=aliases, sources=(entry.no,))
     learned = Learned(entities=(entity,), by="test")
-    await house.store.memories.learn(merge_result(agent, learned, [entry], [], after=0, through=entry.no))
+    await house.store.of(MemoryRows).learn(merge_result(agent, learned, [entry], [], after=0, through=entry.no))
 
 
 @pytest.mark.parametrize("path", ["knowledge/old.md", "skills", "skills/tools/"])

@@ -12,8 +12,9 @@ import trio
 
 import daycare.testing.daemon as houses
 from daycare.base.clock import SystemClock
+from daycare.base.memories import Tier
 from daycare.features.memory.loading import SEARCH
-from daycare.store.records_memories import Tier
+from daycare.features.memory.store.rows import MemoryRows
 
 loop, late = threading.get_ident(), []
 
@@ -26,15 +27,15 @@ class Recorder:
 
 async def main():
     home = Path(sys.argv[1])
-    async with houses.open_house(home, location="daycare.db", clock=SystemClock(), inline=False) as house:
+    async with houses.open_daemon(home, location="daycare.db", clock=SystemClock(), inline=False) as house:
         sys.meta_path.insert(0, Recorder())
         path = "/ann/agent/" + sys.argv[3]  # another one: what stands in a conversation is not recalled into it
         await house.agent(path)
         await house.talk(sys.argv[2], path=path)
         if sys.argv[3] == "log":
-            while await house.store.memories.unlogged(1):
+            while await house.store.of(MemoryRows).unlogged(1):
                 await trio.sleep(0.05)
-            assert await house.store.memories.find("ann", Tier.LOG, limit=1)
+            assert await house.store.of(MemoryRows).find("ann", Tier.LOG, limit=1)
         else:
             [recalled] = house.events("memory.recalled")
             assert recalled["numbers"], recalled

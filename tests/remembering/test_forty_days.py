@@ -12,11 +12,12 @@ from pathlib import Path
 import trio
 
 from daycare.agent import tokens
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.config import Config
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelsSection, ProviderSection, with_offline
-from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted, say
@@ -80,7 +81,7 @@ async def test_forty_days_of_conversation(tmp_path: Path, autojump_clock: object
             await house.talk("/new")
             await trio.sleep(AWAKE_S - 900 * (TURNS_A_DAY - 1))
             clock.shift(DAY_S - AWAKE_S)
-        memories = house.store.memories
+        memories = house.store.of(MemoryRows)
         colours = [it for it in await memories.find("ann", Tier.FACT, living=False) if it.fact and it.fact.attribute]
         holding = [it.fact.value for it in colours if it.fact and it.fact.valid_until_ms is None]
         assert sorted(it.fact.value for it in colours if it.fact) == sorted(COLOURS), "each once, however often said"

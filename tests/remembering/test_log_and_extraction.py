@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.path import Kind
 from daycare.config import Config
 from daycare.features.memory.facts.extraction_schedule import EXTRACTION_PAGE, HANDOFF_LOOK_S
-from daycare.store.records_memories import StoredMemory, Tier
+from daycare.features.memory.store.records import StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -26,7 +28,7 @@ QUIET_S = 500.0  # until workers have looked at what was said, with these settin
 
 
 async def memories(house: TestDaemon, tier: Tier) -> list[StoredMemory]:
-    found = await house.store.memories.find("ann", tier, living=False, limit=1_000)
+    found = await house.store.of(MemoryRows).find("ann", tier, living=False, limit=1_000)
     return sorted(found, key=lambda memory: memory.no)
 
 
@@ -163,7 +165,7 @@ async def test_what_is_curated_expires_and_what_is_not_stays(tmp_path: Path, aut
         await trio.sleep(2 * HOUR_S)
         assert await memories(house, Tier.LOG) == []
         [fact] = await memories(house, Tier.FACT)
-        assert await house.store.memories.turns_of("ann", [fact.no]) == [(fact.agent_id, fact.turn)]
+        assert await house.store.of(MemoryRows).turns_of("ann", [fact.no]) == [(fact.agent_id, fact.turn)]
 
 
 async def story(house: TestDaemon) -> None:
@@ -191,7 +193,7 @@ async def test_crashes_at_every_commit_lose_nothing_and_learn_nothing_twice(
         async with open_daemon(home, config=SOON, location="daycare.db", work=False) as house:
             logged = Counter(entry.text for entry in await memories(house, Tier.LOG) if entry.role == "user")
             facts = Counter(fact.text for fact in await memories(house, Tier.FACT))
-            waits = await house.store.memories.unextracted(10)
+            waits = await house.store.of(MemoryRows).unextracted(10)
             dead = await house.store.dead.find()
         assert logged == Counter((*SAID, *LATER)), f"crash at commit {n}"
         assert set(facts.values()) == {1}, f"crash at commit {n}: {facts}"

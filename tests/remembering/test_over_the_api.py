@@ -11,12 +11,12 @@ import pytest
 import trio
 
 from daycare.api.app import build
+from daycare.base.documents import Attribution
 from daycare.base.memory_settings import DocumentsSection, MemorySection
 from daycare.base.messages import Origin
 from daycare.config import Config, ProviderSection
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
-from daycare.store.records_documents import Attribution
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")

@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.documents import Attribution
+from daycare.base.memories import Tier
 from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.features.memory.facts.learned import Learned, NewEntity, NewFact
 from daycare.features.memory.facts.merging import merge_result
 from daycare.features.memory.search.lookup import Filters
+from daycare.features.memory.store.records import StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Agent
-from daycare.store.records_documents import Attribution
-from daycare.store.records_memories import StoredMemory, Tier
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann")
@@ -43,14 +45,14 @@ async def learned(house: TestDaemon, *texts: str) -> Agent:
         NewFact(statement=text, sources=(entry.no,), subject=f"s{at}", kind="fact", confidence=0.9)
         for at, text in enumerate(texts)
     )
-    await house.store.memories.learn(
+    await house.store.of(MemoryRows).learn(
         merge_result(me, Learned(facts=facts, by="test"), [entry], [], after=0, through=entry.no)
     )
     return me
 
 
 async def said(house: TestDaemon, me: Agent) -> list[StoredMemory]:
-    return await house.store.memories.entries(me.id, after=0, through=2**62, max_chars=10**6)
+    return await house.store.of(MemoryRows).entries(me.id, after=0, through=2**62, max_chars=10**6)
 
 
 async def best(house: TestDaemon, me: Agent, question: str, tier: Tier) -> str:
@@ -88,11 +90,11 @@ async def test_an_entity_is_found_by_a_part_of_a_name_that_came_later(tmp_path: 
         again = NewEntity(
             name="Cat", kind="thing", aliases=("小黑猫", "fluffyCat"), description="", sources=(other.no,)
         )
-        await house.store.memories.learn(
+        await house.store.of(MemoryRows).learn(
             merge_result(me, Learned(entities=(first,), by="test"), [entry], [], after=0, through=entry.no)
         )
-        known = await house.store.memories.find("ann", Tier.ENTITY)
-        await house.store.memories.learn(
+        known = await house.store.of(MemoryRows).find("ann", Tier.ENTITY)
+        await house.store.of(MemoryRows).learn(
             merge_result(me, Learned(entities=(again,), by="test"), [other], known, after=entry.no, through=other.no)
         )
         for part in ("黑猫", "fluffy", "cat"):

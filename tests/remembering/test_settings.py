@@ -11,6 +11,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.agent import tokens
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import (
     TEXT_WEIGHT,
     VECTOR_WEIGHT,
@@ -21,10 +22,10 @@ from daycare.base.memory_settings import (
 )
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.memory.search.lookup import Filters
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Plugin, ProviderConfig
 from daycare.settings import with_offline
 from daycare.store.records import Agent
-from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import call, say
@@ -97,7 +98,7 @@ def lines_of(system: str) -> str:
 
 
 async def kept(house: TestDaemon) -> dict[str, int]:
-    return {tier: len(await house.store.memories.find("ann", tier, limit=1_000)) for tier in Tier}
+    return {tier: len(await house.store.of(MemoryRows).find("ann", tier, limit=1_000)) for tier in Tier}
 
 
 async def test_by_default_all_tiers_are_kept_and_recalled(tmp_path: Path, autojump_clock: object) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import trio
 
+from daycare.base.documents import Attribution
+from daycare.base.memories import Tier
 from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.features.memory.search.queries import MemoryQuery
 from daycare.store.records import User
-from daycare.store.records_documents import Attribution
-from daycare.store.records_memories import Tier
 from daycare.testing.daemon import TestDaemon, open_daemon
 from tests.chance import SEED
 

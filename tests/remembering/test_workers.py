@@ -12,10 +12,12 @@ from msgspec.structs import replace
 
 from daycare.agent import tokens
 from daycare.base.errors import InvalidError, UnavailableError
+from daycare.base.memories import Tier
 from daycare.config import Config
+from daycare.features.memory.store.records import StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelSection, ModelsSection, ProviderSection, with_offline
-from daycare.store.records_memories import StoredMemory, Tier
 from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -54,7 +56,7 @@ def config(**model: Any) -> Config:
 
 
 async def kept(house: TestDaemon, tier: Tier = Tier.FACT) -> list[StoredMemory]:
-    found = await house.store.memories.find("ann", tier, living=False, limit=1_000)
+    found = await house.store.of(MemoryRows).find("ann", tier, living=False, limit=1_000)
     return sorted(found, key=lambda memory: memory.no)
 
 
@@ -160,7 +162,7 @@ async def test_what_was_given_up_is_looked_at_when_somebody_asks(
     async with open_daemon(tmp_path, brain(), config=config()) as house:
         await say_items(house, 1)
         with monkeypatch.context() as patched:
-            patched.setattr(house.store.memories, "mark", None)  # what a worker does first breaks
+            patched.setattr(house.store.of(MemoryRows), "mark", None)  # what a worker does first breaks
             assert await process(house) == 1
         [letter] = await house.store.dead.find()
         assert letter.path == "/ann/direct/memory"

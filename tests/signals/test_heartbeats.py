@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.documents import Attribution
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.messages import Origin
 from daycare.features.signals.rows import SignalRows
 from daycare.store.records import AgentConfig
 from daycare.store.records_budgets import BudgetRow
-from daycare.store.records_documents import Attribution
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import say

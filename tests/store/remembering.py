@@ -6,19 +6,11 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
+from daycare.base.memories import EntityPart, FactPart, NewMemory, Tier
 from daycare.base.messages import Message, Origin, Text
+from daycare.features.memory.store.records import EndedTurn, MemoryShape, MergeResult, NewVector, StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Agent, Turn
-from daycare.store.records_memories import (
-    EndedTurn,
-    EntityPart,
-    FactPart,
-    MemoryShape,
-    MergeResult,
-    NewMemory,
-    NewVector,
-    StoredMemory,
-    Tier,
-)
 from daycare.store.sqlite.store import Store
 from tests.store.samples import EPOCH_MS, PATH, begin, end
 
@@ -72,8 +64,8 @@ async def agent_at(store: Store, path: str = PATH) -> Agent:
 
 async def written(store: Store, **more: Any) -> list[int]:
     """Log what was said and is not logged, one entry for each message of a user."""
-    turns = await store.memories.unlogged(1_000)
-    return await store.memories.log(turns, [each for turn in turns for each in entries_of(turn, **more)])
+    turns = await store.of(MemoryRows).unlogged(1_000)
+    return await store.of(MemoryRows).log(turns, [each for turn in turns for each in entries_of(turn, **more)])
 
 
 def entries_of(turn: EndedTurn, **more: Any) -> list[NewMemory]:
@@ -94,23 +86,23 @@ async def logged(store: Store, *texts: str, to: str = PATH, **more: Any) -> list
 async def learned(store: Store, *add: NewMemory, **more: Any) -> list[int]:
     """Let the worker of the agent learn things from all that it has not looked at."""
     agent_id = more.pop("agent_id", "id-u1-telegram")
-    after = await store.memories.mark(agent_id)
-    [waiting] = [each for each in await store.memories.unextracted(1_000) if each.agent_id == agent_id]
+    after = await store.of(MemoryRows).mark(agent_id)
+    [waiting] = [each for each in await store.of(MemoryRows).unextracted(1_000) if each.agent_id == agent_id]
     lesson = MergeResult(agent_id=agent_id, after=after, through=waiting.through, add=add, **more)
-    numbers = await store.memories.learn(lesson)
+    numbers = await store.of(MemoryRows).learn(lesson)
     assert numbers is not None
     return numbers
 
 
 async def only(store: Store, no: int, scope: str = SCOPE) -> StoredMemory:
-    [found] = await store.memories.get([scope], [no])
+    [found] = await store.of(MemoryRows).get([scope], [no])
     return found
 
 
 def texts(store: Store, query: str, scope: str = SCOPE, **more: Any) -> list[int]:
     """Return the numbers of what has any of these words."""
     options: dict[str, Any] = {"postings_max": 1_000, "limit": 1_000}
-    found = store.memories.found(scope, query.split(), **(options | more))
+    found = store.of(MemoryRows).found(scope, query.split(), **(options | more))
     assert [no for no, _ in found] == sorted(no for no, _ in found)
     return [no for no, _ in found]
 
@@ -129,6 +121,6 @@ def vector(no: int, text: str, *values: float) -> NewVector:
 
 async def embedded(store: Store, model: str = MODEL, dimensions: int = 3) -> int:
     """Give each memory without a vector one that tells its number."""
-    rows = await store.memories.unembedded(model, 1_000)
+    rows = await store.of(MemoryRows).unembedded(model, 1_000)
     vectors = [vector(no, text, *([float(no % 1_000)] * dimensions)) for no, _, text in rows]
-    return await store.memories.embed(model, dimensions, vectors)
+    return await store.of(MemoryRows).embed(model, dimensions, vectors)

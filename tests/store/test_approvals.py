@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, APPROVALS_PER_HOUR, INBOX_MAX_MESSAGES
 from daycare.base.messages import EnvelopeKind, Origin
@@ -21,8 +22,8 @@ from daycare.features.approvals.records import (
     measured,
 )
 from daycare.features.approvals.rows import ApprovalRows
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.records import Agent, Reply, Shows
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.store import Store
 from tests.store.samples import PATH, HandClock, commits, new_agent, post
 
@@ -79,7 +80,7 @@ async def approve(store: Store, it: Approval, **more: Any) -> Approval:
 async def overwrite(store: Store, text: str | None, place: Place = MEMORY) -> str:
     """Change a document past the desk; return its hash."""
     by = Attribution(origin=Origin.PERSON, author="direct:u1")
-    return (await store.documents.write(NewVersion(place=place, user="u1", by=by, text=text))).hash
+    return (await store.of(DocumentRows).write(NewVersion(place=place, user="u1", by=by, text=text))).hash
 
 
 async def told(store: Store) -> list[tuple[EnvelopeKind, str]]:
@@ -87,7 +88,7 @@ async def told(store: Store) -> list[tuple[EnvelopeKind, str]]:
 
 
 async def memory(store: Store) -> str | None:
-    document = await store.documents.get(MEMORY)
+    document = await store.of(DocumentRows).get(MEMORY)
     return document.text if document else None
 
 
@@ -180,7 +181,7 @@ async def test_an_approved_one_is_carried_out_and_told_together(store: Store) ->
     done = await approve(store, it, why="fine")
     assert len(seen) == 1, "one transaction"
     assert (done.state, done.version, done.decided_by, done.why) == (ApprovalState.APPROVED, 1, BY, "fine")
-    document = await store.documents.get(MEMORY)
+    document = await store.of(DocumentRows).get(MEMORY)
     assert document is not None and document.text == "- likes tea\n"
     by = document.version.by
     assert (by.author, by.approver, by.reason, by.origin) == (PATH, BY, "they said so", Origin.AGENT)
@@ -236,7 +237,7 @@ async def test_a_repeat_of_the_same_decision_is_no_error_and_does_nothing(store:
     assert await store.of(ApprovalRows).decide(it.no, "approve", seen=it.seen, by=BY) == (first, False)
     with pytest.raises(ConflictError, match="approved already"):
         await approve(store, it, why="with another reason")
-    assert len(await told(store)) == 1 and len(await store.documents.history(MEMORY)) == 1
+    assert len(await told(store)) == 1 and len(await store.of(DocumentRows).history(MEMORY)) == 1
 
 
 @pytest.mark.parametrize("seen", ["", "0" * 8, "0" * 64, "%", "________", "short", "x" * 65])
@@ -283,7 +284,7 @@ async def test_an_edited_one_is_pending_until_its_new_content_is_approved(store:
         await store.of(ApprovalRows).revise(it.no, revision, seen=it.content_hash)
     done = await approve(store, edited)
     assert done.state is ApprovalState.EDITED
-    document = await store.documents.get(MEMORY)
+    document = await store.of(DocumentRows).get(MEMORY)
     assert document is not None and document.text == "- likes coffee\n"
     assert (document.version.by.author, document.version.by.origin) == (BY, Origin.PERSON)
     [(_, text)] = await told(store)

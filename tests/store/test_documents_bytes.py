@@ -6,12 +6,14 @@ from typing import Final
 
 import pytest
 
+from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.base.messages import Origin
 from daycare.features import open_store, rows
+from daycare.features.memory.documents.index import reindex_documents
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.documents.versions import DAYS_KEPT, NEWEST_KEPT
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import User
-from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
-from daycare.store.sqlite.document_versions import DAYS_KEPT, NEWEST_KEPT
-from daycare.store.sqlite.inspection import reindex_documents
 from daycare.store.sqlite.purging import purge
 from daycare.store.sqlite.store import Store
 from tests.budgets.test_migration import of_version
@@ -34,27 +36,27 @@ def line(number: int) -> str:
 
 
 async def add(store: Store, text: str, place: Place = LOG, by: Attribution = BY, key: str = "") -> DocumentVersion:
-    return await store.documents.append(NewVersion(place=place, user="ann", by=by, text=text, key=key))
+    return await store.of(DocumentRows).append(NewVersion(place=place, user="ann", by=by, text=text, key=key))
 
 
 async def write(store: Store, text: str | None, place: Place = NOTE, by: Attribution = BY) -> DocumentVersion:
-    return await store.documents.write(NewVersion(place=place, user="ann", by=by, text=text))
+    return await store.of(DocumentRows).write(NewVersion(place=place, user="ann", by=by, text=text))
 
 
 async def says(store: Store, place: Place, version: int) -> str | None:
-    found = await store.documents.at(place, version)
+    found = await store.of(DocumentRows).at(place, version)
     assert found is not None
     return found.text
 
 
 async def versions(store: Store, place: Place) -> list[int]:
-    return [each.version for each in await store.documents.history(place, limit=10_000)]
+    return [each.version for each in await store.of(DocumentRows).history(place, limit=10_000)]
 
 
 async def thinned(store: Store) -> int:
     """Let upkeep go on until nothing is left to do; return how many rows that took."""
     rows = 0
-    while many := await store.documents.thin():
+    while many := await store.of(DocumentRows).thin():
         rows += many
     return rows
 
@@ -65,7 +67,7 @@ async def size_of_log(tmp_path: Path, lines: int) -> int:
     async with open_store(str(file), HandClock(), inline=True) as store:
         for number in range(lines):
             await add(store, line(number))
-        log = await store.documents.get(LOG)
+        log = await store.of(DocumentRows).get(LOG)
         assert log is not None and log.text == "".join(map(line, range(lines)))
         middle = (lines + 1) // 2
         assert await says(store, LOG, middle) == "".join(map(line, range(middle)))
@@ -96,8 +98,8 @@ async def test_every_version_says_what_it_always_said_whatever_was_thinned(store
                 now = line(number)
                 written = await write(store, now, by=by)
             case 3 if now is not None:
-                written = await store.documents.undo(NewVersion(place=NOTE, user="ann", by=by))
-                found = await store.documents.get(NOTE)
+                written = await store.of(DocumentRows).undo(NewVersion(place=NOTE, user="ann", by=by))
+                found = await store.of(DocumentRows).get(NOTE)
                 now = found.text if found else None
             case _:
                 written = await add(store, line(number), NOTE, by)
@@ -106,10 +108,10 @@ async def test_every_version_says_what_it_always_said_whatever_was_thinned(store
         if rng.randrange(30) == 0:
             await thinned(store)
     assert await thinned(store) > 0
-    assert await store.documents.thin() == 0, "what was looked at is looked at again when it grows"
+    assert await store.of(DocumentRows).thin() == 0, "what was looked at is looked at again when it grows"
     left = await versions(store, NOTE)
     assert {each: await says(store, NOTE, each) for each in left} == {each: said[each] for each in left}
-    found = await store.documents.get(NOTE)
+    found = await store.of(DocumentRows).get(NOTE)
     assert (found.text if found else None) == now
     assert left[:NEWEST_KEPT] == sorted(said, reverse=True)[:NEWEST_KEPT]
     kinds = {(by.origin, by.approved): version for version, (_, by) in sorted(made.items())}
@@ -128,10 +130,10 @@ async def test_what_is_searched_is_found_by_the_words_that_are_left(tmp_path: Pa
         for number in range(60):
             await add(store, line(number), NOTE)
         await thinned(store)
-        assert [found.version.version for found in store.documents.search(scopes, ["lentils"])] == [61]
+        assert [found.version.version for found in store.of(DocumentRows).search(scopes, ["lentils"])] == [61]
         await write(store, "beans")
-        assert store.documents.search(scopes, ["lentils"]) == []
-        assert [found.text for found in store.documents.search(scopes, ["beans"])] == ["beans"]
+        assert store.of(DocumentRows).search(scopes, ["lentils"]) == []
+        assert [found.text for found in store.of(DocumentRows).search(scopes, ["beans"])] == ["beans"]
         assert _indexed(store) == 1
 
 
@@ -162,9 +164,9 @@ async def test_what_a_request_or_an_open_turn_refers_to_stays(store: Store) -> N
     left = await versions(store, MEMORY)
     assert approved.version is not None and len(left) < 50
     assert {approved.version - 1, approved.version, mine.version} <= set(left)
-    assert pending.base_hash in {each.hash for each in await store.documents.history(MEMORY, limit=1_000)}
+    assert pending.base_hash in {each.hash for each in await store.of(DocumentRows).history(MEMORY, limit=1_000)}
     assert (await add(store, "once more", MEMORY, key=key)).version == mine.version
-    before = await store.documents.before(MEMORY, approved.version)
+    before = await store.of(DocumentRows).before(MEMORY, approved.version)
     assert before is not None and before.version.version == approved.version - 1
     await store.turns.finish(asking, turn, end(turn))
     await add(store, "and on\n", MEMORY)
@@ -173,7 +175,7 @@ async def test_what_a_request_or_an_open_turn_refers_to_stays(store: Store) -> N
 
 
 async def _hash(store: Store) -> str:
-    found = await store.documents.get(MEMORY)
+    found = await store.of(DocumentRows).get(MEMORY)
     assert found is not None
     return found.version.hash
 
@@ -200,11 +202,11 @@ async def test_logs_of_earlier_versions_of_daycare_stay_readable_and_shrink_in_b
     [(before,)] = db.execute("SELECT sum(octet_length(text)) FROM documents").fetchall()
     db.close()
     async with open_store(str(file), clock, inline=True) as store:
-        found = await store.documents.get(LOG)
+        found = await store.of(DocumentRows).get(LOG)
         assert found is not None and found.text == texts[-1]
         assert await says(store, LOG, 7) == texts[6]
         bites = []
-        while many := await store.documents.thin():
+        while many := await store.of(DocumentRows).thin():
             bites.append(many)
             assert await says(store, LOG, 400) == texts[-1]
         assert len(bites) > 2 and max(bites) <= 500, "no commit is long"
@@ -224,7 +226,7 @@ async def test_forgetting_reaches_what_was_added_and_leaves_the_rest_readable(tm
         await write(store, "one\ntwo\nfour\nfive\n")
         assert shown(tmp_path, ["qzsecretq"]) == ["qzsecretq"]
         # Of the versions that had it the middle one first, as nobody promises an order.
-        gone = await store.memories.forget("ann", [], versions=[(NOTE, number) for number in (4, 3, 5)])
+        gone = await store.of(MemoryRows).forget("ann", [], versions=[(NOTE, number) for number in (4, 3, 5)])
         assert gone.versions == 3
         assert shown(tmp_path, ["qzsecretq"]) == []
         texts = [await says(store, NOTE, number) for number in range(1, 7)]
@@ -240,7 +242,7 @@ async def test_forgetting_reaches_what_was_added_and_leaves_the_rest_readable(tm
 async def test_forgetting_one_version_leaves_what_stands_upon_it(store: Store) -> None:
     for text in ("one\n", "two\n", "three\n"):
         await add(store, text, NOTE)
-    await store.memories.forget("ann", [], versions=[(NOTE, 1)])
+    await store.of(MemoryRows).forget("ann", [], versions=[(NOTE, 1)])
     texts = [await says(store, NOTE, number) for number in (1, 2, 3)]
     assert texts == ["[forgotten]", "one\ntwo\n", "one\ntwo\nthree\n"]
     await add(store, "four\n", NOTE)
@@ -275,11 +277,11 @@ async def test_a_purge_and_a_new_index_know_the_whole_of_what_was_added_to(tmp_p
         for user, place in places.items():
             await store.people.add(User(id=user, name=user))
             for text in (f"qzfirst{user}q\n", f"qzsecond{user}q\n"):
-                await store.documents.append(NewVersion(place=place, user=user, by=BY, text=text))
+                await store.of(DocumentRows).append(NewVersion(place=place, user=user, by=BY, text=text))
     reindex_documents(file)
     async with open_store(file, HandClock(), inline=True) as store:
         for word in ("qzfirstu2q", "qzsecondu2q"):
-            assert len(store.documents.search([(Layer.USER, "u2")], [word])) == 1
+            assert len(store.of(DocumentRows).search([(Layer.USER, "u2")], [word])) == 1
     assert purge(file, "u2", 0, rows())["versions of documents"] == 2
     words = ["qzfirstu2q", "qzsecondu2q"]
     assert shown(tmp_path, words) == []

@@ -10,14 +10,17 @@ import apsw
 import pytest
 import trio
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.errors import BusyError
+from daycare.base.memories import Tier
 from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult
 from daycare.features import open_store
 from daycare.features.approvals.rows import ApprovalRows
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.store.forgetting import _forget
+from daycare.features.memory.store.records import NewVector
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Effects, Summary
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.records_memories import NewVector, Tier
-from daycare.store.sqlite.memory_forgetting import _forget
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
@@ -68,7 +71,7 @@ async def noise(store: Store, rng: random.Random, count: int) -> None:
         await said(store, words, answer=words[: rng.randrange(1, 3_000)])
         if no % 7 == 0:
             document = Place(Layer.USER, "u1", f"knowledge/n{rng.randrange(20)}.md")
-            await store.documents.write(NewVersion(place=document, user="u1", by=BY, text=words))
+            await store.of(DocumentRows).write(NewVersion(place=document, user="u1", by=BY, text=words))
     await written(store)
 
 
@@ -105,10 +108,14 @@ async def test_no_place_that_a_turn_writes_to_keeps_its_words(tmp_path: Path) ->
         await store.of(ApprovalRows).request(asked, hidden)
         [no] = [
             no
-            for waiting in [await store.memories.unlogged(10)]
-            for no in await store.memories.log(waiting, [entry(secret("memory"), turn.turn, index=secret("indexed"))])
+            for waiting in [await store.of(MemoryRows).unlogged(10)]
+            for no in await store.of(MemoryRows).log(
+                waiting, [entry(secret("memory"), turn.turn, index=secret("indexed"))]
+            )
         ]
-        await store.memories.embed(MODEL, 16, [NewVector(no, (await only(store, no)).hash, b"qzvectorq" + b"v" * 23)])
+        await store.of(MemoryRows).embed(
+            MODEL, 16, [NewVector(no, (await only(store, no)).hash, b"qzvectorq" + b"v" * 23)]
+        )
         secret("vector")
         await learned(
             store,
@@ -118,7 +125,7 @@ async def test_no_place_that_a_turn_writes_to_keeps_its_words(tmp_path: Path) ->
         secret.words += ["qzsubjectq", "qzvalueq", "qzentityq", "qzaliasq"]
         await noise(store, rng, 60)
         assert shown(tmp_path, secret.words) == secret.words
-        forgotten = await store.memories.forget(SCOPE, [], turns=[(agent.id, turn.turn)])
+        forgotten = await store.of(MemoryRows).forget(SCOPE, [], turns=[(agent.id, turn.turn)])
         # The note that the turn posted begins the next one: that came of it, and goes with it.
         assert (forgotten.memories, forgotten.turns, forgotten.summaries) == (4, 2, 1)
         assert shown(tmp_path, secret.words) == []
@@ -134,7 +141,7 @@ async def test_a_message_that_was_given_up_leaves_no_words(tmp_path: Path) -> No
         await store.turns.park(agent, turn, code="X", reason="qzfailureq", history=(Message("user", (Text("qzq"),)),))
         words = ["qzletterq", "qzerrorq", "qzfailureq"]
         assert shown(tmp_path, words) == words
-        await store.memories.forget(SCOPE, [], turns=[(agent.id, turn.turn)])
+        await store.of(MemoryRows).forget(SCOPE, [], turns=[(agent.id, turn.turn)])
         assert shown(tmp_path, words) == []
 
 
@@ -143,11 +150,11 @@ async def test_a_forgotten_version_is_in_no_table_and_no_index(tmp_path: Path) -
         await noise(store, random.Random(2), 30)
         words = ["qzversionq", "qzreasonq"]
         for text in ("# It says qzversionq", "nothing of it"):
-            await store.documents.write(NewVersion(place=SOUL, user="u1", by=BY, text=text))
+            await store.of(DocumentRows).write(NewVersion(place=SOUL, user="u1", by=BY, text=text))
         chunk = entry("# It says qzversionq", tier=Tier.CHUNK)
-        assert not await store.memories.chunk(SOUL, 1, [chunk])
+        assert not await store.of(MemoryRows).chunk(SOUL, 1, [chunk])
         assert shown(tmp_path, words[:1]) == words[:1]
-        await store.memories.forget(SCOPE, [], versions=[(SOUL, 1)])
+        await store.of(MemoryRows).forget(SCOPE, [], versions=[(SOUL, 1)])
         assert shown(tmp_path, words[:1]) == []
 
 
@@ -157,8 +164,8 @@ async def test_what_expired_before_it_was_forgotten_is_not_left_in_the_index(tmp
         turn = (await only(store, no)).turn
         await learned(store)
         await noise(store, random.Random(3), 20)
-        assert await store.memories.expire(2**62, 1) == 1
-        await store.memories.forget(SCOPE, [], turns=[("id-u1-telegram", turn)])
+        assert await store.of(MemoryRows).expire(2**62, 1) == 1
+        await store.of(MemoryRows).forget(SCOPE, [], turns=[("id-u1-telegram", turn)])
         assert shown(tmp_path, ["qzexpiredq"]) == []
 
 
@@ -175,13 +182,13 @@ async def test_words_are_gone_wherever_pages_were_moved_to(tmp_path: Path, seed:
             await learned(store, *(fact(f"Ann knows {living[no]}", no, subject=living[no]) for no in numbers[::4]))
             vectors = [
                 NewVector(no, hash_, struct.pack("<64e", *(rng.random() for _ in range(64))))
-                for no, hash_, _ in await store.memories.unembedded(MODEL, 1_000)
+                for no, hash_, _ in await store.of(MemoryRows).unembedded(MODEL, 1_000)
             ]
-            await store.memories.embed(MODEL, 64, vectors)
+            await store.of(MemoryRows).embed(MODEL, 64, vectors)
             chosen = rng.sample(sorted(living), 15)
-            blobs = [store.memories.vectors_of(MODEL, [no]).data for no in chosen]
-            turns = await store.memories.turns_of(SCOPE, chosen)
-            await store.memories.forget(SCOPE, chosen, turns=turns)
+            blobs = [store.of(MemoryRows).vectors_of(MODEL, [no]).data for no in chosen]
+            turns = await store.of(MemoryRows).turns_of(SCOPE, chosen)
+            await store.of(MemoryRows).forget(SCOPE, chosen, turns=turns)
             gone = [living.pop(no) for no in chosen]
             assert shown(tmp_path, gone) == [], f"seed {seed}"
             data = b"".join(path.read_bytes() for path in tmp_path.iterdir() if not path.name.endswith("-shm"))
@@ -221,7 +228,7 @@ async def test_a_copy_in_an_unused_place_of_a_page_is_found_and_overwritten(
         [no, _] = await logged(store, text, "kept")
     leave(path, b"..." + copy + b"...")
     async with open_store(str(path)) as store:
-        await store.memories.forget(SCOPE, [no], turns=await store.memories.turns_of(SCOPE, [no]))
+        await store.of(MemoryRows).forget(SCOPE, [no], turns=await store.of(MemoryRows).turns_of(SCOPE, [no]))
         assert shown(tmp_path, [word]) == []
         assert len(texts(store, "kept")) == 1
     with closing(apsw.Connection(str(path))) as db:
@@ -233,7 +240,7 @@ async def test_a_start_cleans_up_after_a_crash_in_the_middle_of_forgetting(tmp_p
     path = tmp_path / "daycare.db"
     async with open_store(str(path)) as store:
         [no] = await logged(store, "the password is qzcrashq today")
-        turns = await store.memories.turns_of(SCOPE, [no])
+        turns = await store.of(MemoryRows).turns_of(SCOPE, [no])
         await store._writer.write(lambda tx: _forget(tx, SCOPE, [no], turns, []))
     leave(path, b"...the password is qzcrashq today...")
     async with open_store(str(path)) as store:
@@ -248,15 +255,15 @@ async def test_somebody_who_reads_on_and_on_is_told_and_a_repeat_finishes_it(
     path = tmp_path / "daycare.db"
     async with open_store(str(path)) as store:
         [no] = await logged(store, "the password is qzbusyq today")
-        turns = await store.memories.turns_of(SCOPE, [no])
+        turns = await store.of(MemoryRows).turns_of(SCOPE, [no])
         with closing(apsw.Connection(str(path))) as other:
             other.execute("BEGIN; SELECT count(*) FROM memories").fetchall()
             with pytest.raises(BusyError) as caught:
-                await store.memories.forget(SCOPE, [no], turns=turns)
+                await store.of(MemoryRows).forget(SCOPE, [no], turns=turns)
             assert caught.value.code == "FORGET_UNFINISHED"
             assert texts(store, "password") == [], "it is forgotten all the same"
             await said(store, "life goes on")
-        assert (await store.memories.forget(SCOPE, [no], turns=turns)).memories == 0
+        assert (await store.of(MemoryRows).forget(SCOPE, [no], turns=turns)).memories == 0
         assert shown(tmp_path, ["qzbusyq"]) == []
 
 
@@ -271,7 +278,7 @@ async def test_others_write_while_something_is_forgotten(tmp_path: Path) -> None
                 await said(store, f"talk {no}", to=path)
 
         async def forget(no: int) -> None:
-            await store.memories.forget(SCOPE, [no], turns=await store.memories.turns_of(SCOPE, [no]))
+            await store.of(MemoryRows).forget(SCOPE, [no], turns=await store.of(MemoryRows).turns_of(SCOPE, [no]))
             assert shown(tmp_path, [words[no]]) == []
 
         async with trio.open_nursery() as nursery:
@@ -280,5 +287,5 @@ async def test_others_write_while_something_is_forgotten(tmp_path: Path) -> None
             for no in numbers[:6]:
                 nursery.start_soon(forget, no)
                 await trio.sleep(0.02)
-        assert len(await store.memories.unlogged(999)) == 80
+        assert len(await store.of(MemoryRows).unlogged(999)) == 80
         assert texts(store, "more") == numbers[6:]

@@ -2,9 +2,11 @@
 
 import pytest
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Origin
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.records_memories import NewMemory, Tier
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import SCOPE, entity, entry, fact, learned, logged
 
@@ -16,26 +18,34 @@ async def test_who_speaks_of_somebody_has_all_words_of_a_name_or_is_about_them(s
     first, second, third, *_, nobody = await logged(store, *said)
     about, who = await learned(store, fact("She likes tea", nobody, subject="Ann"), entity("Annie", nobody))
     await logged(store, "Ann Smith", to="/u2/telegram", scope="u2", user="u2")
-    assert await store.memories.speaking(SCOPE, {"ann smith": ("ann", "smith")}, 9) == [first, second]
-    assert await store.memories.speaking(SCOPE, {"ann": ("ann",), "annie": ()}, 9) == [first, second, third, about, who]
-    assert await store.memories.speaking(SCOPE, {"ann": ("ann",)}, 2) == [second, third, about], "the newest of each"
-    assert await store.memories.speaking(SCOPE, {}, 9) == []
-    assert await store.memories.speaking("nobody", {"ann": ("ann",)}, 9) == []
+    assert await store.of(MemoryRows).speaking(SCOPE, {"ann smith": ("ann", "smith")}, 9) == [first, second]
+    assert await store.of(MemoryRows).speaking(SCOPE, {"ann": ("ann",), "annie": ()}, 9) == [
+        first,
+        second,
+        third,
+        about,
+        who,
+    ]
+    assert await store.of(MemoryRows).speaking(SCOPE, {"ann": ("ann",)}, 2) == [second, third, about], (
+        "the newest of each"
+    )
+    assert await store.of(MemoryRows).speaking(SCOPE, {}, 9) == []
+    assert await store.of(MemoryRows).speaking("nobody", {"ann": ("ann",)}, 9) == []
 
 
 @pytest.mark.parametrize("name", ["", '"', "*", "ann* OR", "(", "7:ann"])
 async def test_no_name_is_taken_for_a_query(name: str, store: Store) -> None:
     await logged(store, "Ann is here", "annual")
-    assert await store.memories.speaking(SCOPE, {name: (name,)}, 9) == []
+    assert await store.of(MemoryRows).speaking(SCOPE, {name: (name,)}, 9) == []
 
 
 async def test_passages_are_those_of_the_documents_of_a_name_or_folder(store: Store) -> None:
     async def cut(layer: Layer, owner: str, name: str, scope: str = SCOPE) -> int:
         place = Place(layer, owner, name)
-        await store.documents.write(NewVersion(place=place, user=scope, by=BY, text=name))
+        await store.of(DocumentRows).write(NewVersion(place=place, user=scope, by=BY, text=name))
         chunk: NewMemory = entry(f"{layer} {owner} {name}", tier=Tier.CHUNK, scope=scope, role="", speaker="")
-        assert await store.memories.chunk(place, 1, [chunk])
-        [found] = await store.memories.find(scope, Tier.CHUNK, words=chunk.text)
+        assert await store.of(MemoryRows).chunk(place, 1, [chunk])
+        [found] = await store.of(MemoryRows).find(scope, Tier.CHUNK, words=chunk.text)
         return found.no
 
     mine = await cut(Layer.AGENT, "a1", "knowledge/tea.md")
@@ -44,10 +54,10 @@ async def test_passages_are_those_of_the_documents_of_a_name_or_folder(store: St
     soul = await cut(Layer.AGENT, "a1", "SOUL.md")
     theirs = await cut(Layer.USER, "u2", "knowledge/tea.md", scope="u2")
     both = (Layer.AGENT, Layer.USER)
-    assert await store.memories.passages(SCOPE, both, "knowledge/tea.md") == [mine, ours]
-    assert await store.memories.passages(SCOPE, (Layer.USER,), "knowledge/tea.md") == [ours]
-    assert await store.memories.passages(SCOPE, both, "knowledge/") == [mine, ours, other]
-    assert await store.memories.passages(SCOPE, both, "") == [mine, ours, other, soul]
-    assert await store.memories.passages(SCOPE, both, "knowledge/tea") == []
-    assert await store.memories.passages("u2", both, "knowledge/") == [theirs]
-    assert await store.memories.passages(SCOPE, (), "knowledge/tea.md") == []
+    assert await store.of(MemoryRows).passages(SCOPE, both, "knowledge/tea.md") == [mine, ours]
+    assert await store.of(MemoryRows).passages(SCOPE, (Layer.USER,), "knowledge/tea.md") == [ours]
+    assert await store.of(MemoryRows).passages(SCOPE, both, "knowledge/") == [mine, ours, other]
+    assert await store.of(MemoryRows).passages(SCOPE, both, "") == [mine, ours, other, soul]
+    assert await store.of(MemoryRows).passages(SCOPE, both, "knowledge/tea") == []
+    assert await store.of(MemoryRows).passages("u2", both, "knowledge/") == [theirs]
+    assert await store.of(MemoryRows).passages(SCOPE, (), "knowledge/tea.md") == []

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from daycare.base.causes import Answer
 from daycare.base.errors import ConflictError, InvalidError
+from daycare.base.memories import Tier
 from daycare.base.messages import EnvelopeKind, Message, Text
 from daycare.features import open_store
+from daycare.features.memory.store.records import EndedTurn, MergeResult, Seen, StoredMemory, Superseded
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Agent, Summary, Turn
-from daycare.store.records_memories import EndedTurn, MergeResult, Seen, StoredMemory, Superseded, Tier
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     SCOPE,
@@ -35,7 +37,7 @@ async def test_a_turn_waits_for_the_log_from_its_end_until_it_is_there(store: St
     clock.ms += 5
     turn = await said(store, "hello")
     agent, open_turn, _ = await begin(store, "k2")
-    [waiting] = await store.memories.unlogged(10)
+    [waiting] = await store.of(MemoryRows).unlogged(10)
     assert waiting == EndedTurn(
         turn=turn.turn,
         agent_id=turn.agent_id,
@@ -44,35 +46,35 @@ async def test_a_turn_waits_for_the_log_from_its_end_until_it_is_there(store: St
         trace=turn.trace,
         messages=(Message("user", (Text("hello"),)), Message("assistant", (Text("noted"),))),
     )
-    [no] = await store.memories.log([waiting], entries_of(waiting))
-    assert await store.memories.unlogged(10) == []
+    [no] = await store.of(MemoryRows).log([waiting], entries_of(waiting))
+    assert await store.of(MemoryRows).unlogged(10) == []
     stored = await only(store, no)
     assert (stored.text, stored.turn, stored.speaker, stored.created_at) == ("hello", turn.turn, "Ann", clock.ms)
     await store.turns.finish(agent, open_turn, end(open_turn))
-    assert [each.turn for each in await store.memories.unlogged(10)] == [open_turn.turn]
+    assert [each.turn for each in await store.of(MemoryRows).unlogged(10)] == [open_turn.turn]
 
 
 async def test_logging_a_turn_again_keeps_nothing_twice(store: Store) -> None:
     await said(store, "once")
-    turns = await store.memories.unlogged(10)
-    [no] = await store.memories.log(turns, entries_of(turns[0]))
-    assert await store.memories.log(turns, entries_of(turns[0])) == [0]
-    assert [it.no for it in await store.memories.find(SCOPE, Tier.LOG)] == [no]
+    turns = await store.of(MemoryRows).unlogged(10)
+    [no] = await store.of(MemoryRows).log(turns, entries_of(turns[0]))
+    assert await store.of(MemoryRows).log(turns, entries_of(turns[0])) == [0]
+    assert [it.no for it in await store.of(MemoryRows).find(SCOPE, Tier.LOG)] == [no]
 
 
 async def test_a_turn_without_entries_is_logged_as_well(store: Store) -> None:
     await said(store, "a")
-    assert await store.memories.log(await store.memories.unlogged(10), []) == []
-    assert await store.memories.unlogged(10) == []
+    assert await store.of(MemoryRows).log(await store.of(MemoryRows).unlogged(10), []) == []
+    assert await store.of(MemoryRows).unlogged(10) == []
 
 
 async def test_a_turn_that_has_not_ended_is_not_logged(store: Store) -> None:
     agent, turn, _ = await begin(store, "k")
     unfinished = EndedTurn(turn=turn.turn, agent_id=agent.id, session=1, ended_at=0, trace="", messages=())
     with pytest.raises(ConflictError):
-        await store.memories.log([unfinished], [entry("x", turn.turn)])
+        await store.of(MemoryRows).log([unfinished], [entry("x", turn.turn)])
     await store.turns.finish(agent, turn, end(turn))
-    assert len(await store.memories.unlogged(10)) == 1
+    assert len(await store.of(MemoryRows).unlogged(10)) == 1
 
 
 async def test_a_turn_that_was_set_aside_is_logged_when_it_ends_at_last(store: Store, clock: HandClock) -> None:
@@ -82,13 +84,13 @@ async def test_a_turn_that_was_set_aside_is_logged_when_it_ends_at_last(store: S
     clock.ms += 1
     later = await said(store, "meanwhile")
     assert await written(store) != []
-    assert await store.memories.unlogged(10) == []
+    assert await store.of(MemoryRows).unlogged(10) == []
     clock.ms += 1
     await store.turns.finish(agent, old, end(old, history=(Message("user", (Text("the old one"),)),)))
-    [waits] = await store.memories.unlogged(10)
+    [waits] = await store.of(MemoryRows).unlogged(10)
     assert waits.turn == old.turn < later.turn
     await written(store)
-    assert await store.memories.unlogged(10) == []
+    assert await store.of(MemoryRows).unlogged(10) == []
 
 
 @pytest.mark.parametrize("limit", [1, 2, 100])
@@ -107,9 +109,9 @@ async def test_the_turns_of_an_agent_come_in_the_order_in_which_they_ended(
     clock.ms += 1
     ended += [old.turn, (await answer(store, "e")).turn]
     found: list[int] = []
-    while turns := await store.memories.unlogged(limit):
+    while turns := await store.of(MemoryRows).unlogged(limit):
         assert len(turns) <= limit
-        await store.memories.log(turns, [])
+        await store.of(MemoryRows).log(turns, [])
         found += [turn.turn for turn in turns]
     assert found == ended
 
@@ -151,9 +153,9 @@ class Life:
         self.ended[path].append(turn.turn)
 
     async def log(self, limit: int) -> bool:
-        turns = await self.store.memories.unlogged(limit)
+        turns = await self.store.of(MemoryRows).unlogged(limit)
         assert len(turns) <= limit
-        await self.store.memories.log(turns, [entry("x", it.turn, agent_id=it.agent_id) for it in turns])
+        await self.store.of(MemoryRows).log(turns, [entry("x", it.turn, agent_id=it.agent_id) for it in turns])
         for each in turns:
             agent = await self.store.agents.get(each.agent_id)
             assert agent is not None
@@ -183,43 +185,43 @@ async def test_however_turns_end_each_is_logged_once_and_in_order(steps: list[tu
 
 
 async def entries(store: Store, after: int, through: int, max_chars: int = 10_000) -> list[StoredMemory]:
-    return await store.memories.entries("id-u1-telegram", after=after, through=through, max_chars=max_chars)
+    return await store.of(MemoryRows).entries("id-u1-telegram", after=after, through=through, max_chars=max_chars)
 
 
 async def test_what_is_logged_waits_for_the_worker_until_its_mark_has_passed(store: Store, clock: HandClock) -> None:
     first, second = await logged(store, "one", "two", at_ms=EPOCH_MS + 7)
-    [waiting] = await store.memories.unextracted(10)
+    [waiting] = await store.of(MemoryRows).unextracted(10)
     assert (waiting.after, waiting.through, waiting.entries) == (0, second, 2)
     assert (waiting.oldest_ms, waiting.newest_ms) == (EPOCH_MS + 7, EPOCH_MS + 7)
     assert (waiting.session, waiting.current, waiting.compacted) == (1, 1, False)
     assert [it.text for it in await entries(store, 0, second)] == ["one", "two"]
     assert [it.text for it in await entries(store, 0, second, max_chars=3)] == ["one"]
     assert [it.text for it in await entries(store, first, second, max_chars=0)] == ["two"], "at least one"
-    assert await store.memories.learn(MergeResult(agent_id=waiting.agent_id, after=0, through=first)) == []
-    [waiting] = await store.memories.unextracted(10)
+    assert await store.of(MemoryRows).learn(MergeResult(agent_id=waiting.agent_id, after=0, through=first)) == []
+    [waiting] = await store.of(MemoryRows).unextracted(10)
     assert (waiting.after, waiting.through, waiting.entries) == (first, second, 1)
-    assert await store.memories.mark(waiting.agent_id) == first
+    assert await store.of(MemoryRows).mark(waiting.agent_id) == first
     await learned(store)
-    assert await store.memories.unextracted(10) == []
+    assert await store.of(MemoryRows).unextracted(10) == []
     [third] = await logged(store, "three")
-    [waiting] = await store.memories.unextracted(10)
+    [waiting] = await store.of(MemoryRows).unextracted(10)
     assert (waiting.after, waiting.through) == (second, third)
 
 
 async def test_of_a_range_only_the_first_who_learns_from_it_is_heard(store: Store) -> None:
     [no] = await logged(store, "my cat is Tom")
     lesson = MergeResult(agent_id="id-u1-telegram", after=0, through=no, add=(fact("Ann has a cat", no),))
-    assert await store.memories.learn(lesson) is not None
-    assert await store.memories.learn(lesson) is None
-    assert len(await store.memories.find(SCOPE, Tier.FACT)) == 1
+    assert await store.of(MemoryRows).learn(lesson) is not None
+    assert await store.of(MemoryRows).learn(lesson) is None
+    assert len(await store.of(MemoryRows).find(SCOPE, Tier.FACT)) == 1
 
 
 @pytest.mark.parametrize("through", [0, 10**6, 2**40])
 async def test_a_mark_goes_no_further_than_the_log(store: Store, through: int) -> None:
     await logged(store, "one")
     with pytest.raises(InvalidError):
-        await store.memories.learn(MergeResult(agent_id="id-u1-telegram", after=0, through=through))
-    assert await store.memories.mark("id-u1-telegram") == 0
+        await store.of(MemoryRows).learn(MergeResult(agent_id="id-u1-telegram", after=0, through=through))
+    assert await store.of(MemoryRows).mark("id-u1-telegram") == 0
 
 
 async def test_what_waits_comes_in_pages_of_agents_and_the_dead_are_left_out(store: Store) -> None:
@@ -228,10 +230,10 @@ async def test_what_waits_comes_in_pages_of_agents_and_the_dead_are_left_out(sto
         await logged(store, "x", to=path, path=path)
     await store.agents.set_state((await agent_at(store, A)).id, "dead")
     living = sorted([(await agent_at(store, path)).id for path in paths[1:]])
-    first = [each.agent_id for each in await store.memories.unextracted(2)]
+    first = [each.agent_id for each in await store.of(MemoryRows).unextracted(2)]
     assert first == living[:2]
-    assert [each.agent_id for each in await store.memories.unextracted(2, after=first[-1])] == living[2:]
-    assert await store.memories.unextracted(2, after=living[-1]) == []
+    assert [each.agent_id for each in await store.of(MemoryRows).unextracted(2, after=first[-1])] == living[2:]
+    assert await store.of(MemoryRows).unextracted(2, after=living[-1]) == []
 
 
 async def test_a_new_session_and_a_summary_show_with_what_waits(store: Store) -> None:
@@ -251,7 +253,7 @@ async def test_a_new_session_and_a_summary_show_with_what_waits(store: Store) ->
     )
     await store.summaries.add(summary, None)
     await store.agents.new_session(agent.id, "reset")
-    [waiting] = await store.memories.unextracted(10)
+    [waiting] = await store.of(MemoryRows).unextracted(10)
     assert (waiting.session, waiting.current, waiting.compacted) == (1, 2, True)
 
 
@@ -262,19 +264,19 @@ async def test_what_contradicts_a_fact_supersedes_it_and_both_stay(store: Store,
         fact("Ann lives in Rome", one, attribute="home", value="Rome"),
         fact("Ann lives in Oslo", two, attribute="home", value="Oslo"),
     )
-    gone = store.memories.latest(SCOPE)[1]
+    gone = store.of(MemoryRows).latest(SCOPE)[1]
     [third] = await logged(store, "Paris it is")
     [new] = await learned(
         store, fact("Ann lives in Paris", third), superseded=(Superseded(second, 0, EPOCH_MS), Superseded(first, 0, 7))
     )
-    assert {it.no for it in await store.memories.find(SCOPE, Tier.FACT)} == {new}
-    assert {it.no for it in await store.memories.find(SCOPE, Tier.FACT, living=False)} == {first, second, new}
+    assert {it.no for it in await store.of(MemoryRows).find(SCOPE, Tier.FACT)} == {new}
+    assert {it.no for it in await store.of(MemoryRows).find(SCOPE, Tier.FACT, living=False)} == {first, second, new}
     old = await only(store, first)
     assert old.fact is not None and (old.fact.superseded_by, old.fact.valid_until_ms) == (new, 7)
     assert old.sources == (one,)
-    assert store.memories.gone_since(SCOPE, gone) == [first, second]
-    assert {shape.no: shape.until_ms for shape in store.memories.shapes(SCOPE)}[first] == 7
-    counts = await store.memories.counts(SCOPE)
+    assert store.of(MemoryRows).gone_since(SCOPE, gone) == [first, second]
+    assert {shape.no: shape.until_ms for shape in store.of(MemoryRows).shapes(SCOPE)}[first] == 7
+    counts = await store.of(MemoryRows).counts(SCOPE)
     assert (counts.facts, counts.superseded) == (1, 2)
 
 
@@ -282,12 +284,12 @@ async def test_an_entity_that_is_met_again_is_the_same_one(store: Store) -> None
     [one] = await logged(store, "Bob called")
     [bob] = await learned(store, entity("Bob", one))
     [two] = await logged(store, "Bob wrote")
-    gone = store.memories.latest(SCOPE)[1]
+    gone = store.of(MemoryRows).latest(SCOPE)[1]
     await learned(store, seen=(Seen(no=bob, sources=(two, one), at_ms=EPOCH_MS + 9),))
     found = await only(store, bob)
     assert found.entity is not None and (found.entity.mentions, found.entity.last_ms) == (2, EPOCH_MS + 9)
     assert found.sources == (one, two)
-    assert store.memories.latest(SCOPE)[1] == gone, "nothing that ranking knows of it has changed"
+    assert store.of(MemoryRows).latest(SCOPE)[1] == gone, "nothing that ranking knows of it has changed"
 
 
 async def test_an_entity_that_is_described_anew_is_found_by_that(store: Store) -> None:
@@ -299,16 +301,16 @@ async def test_an_entity_that_is_described_anew_is_found_by_that(store: Store) -
     await learned(store, seen=(seen,))
     found = await only(store, bob)
     assert (found.text, found.index, found.entity) == ("Bob - Ann's brother", "bob sibling", part)
-    search = [no for no, _ in store.memories.found(SCOPE, ["sibling"], postings_max=9, limit=9)]
+    search = [no for no, _ in store.of(MemoryRows).found(SCOPE, ["sibling"], postings_max=9, limit=9)]
     assert search == [bob]
-    assert store.memories.found(SCOPE, ["friend"], postings_max=9, limit=9) == []
-    assert [it.no for it in await store.memories.about(SCOPE, [], ["BOBBY"], 9)] == [bob]
+    assert store.of(MemoryRows).found(SCOPE, ["friend"], postings_max=9, limit=9) == []
+    assert [it.no for it in await store.of(MemoryRows).about(SCOPE, [], ["BOBBY"], 9)] == [bob]
 
 
 async def test_nothing_is_learned_about_other_scopes(store: Store) -> None:
     [theirs] = await logged(store, "I like tea", to="/u2/telegram", scope="u2", user="u2")
     await learned(store, fact("Ben likes tea", theirs, scope="u2"), agent_id="id-u2-telegram")
-    [tea] = await store.memories.find("u2", Tier.FACT)
+    [tea] = await store.of(MemoryRows).find("u2", Tier.FACT)
     [mine] = await logged(store, "I like tea")
     numbers = await learned(
         store,
@@ -320,7 +322,7 @@ async def test_nothing_is_learned_about_other_scopes(store: Store) -> None:
     )
     assert numbers[:2] == [0, 0]
     assert (await only(store, numbers[2])).sources == (mine,)
-    assert await store.memories.find("u2", Tier.FACT) == [tea]
+    assert await store.of(MemoryRows).find("u2", Tier.FACT) == [tea]
 
 
 # -- expiry ------------------------------------------------------------------------------------------------------------
@@ -328,7 +330,7 @@ async def test_nothing_is_learned_about_other_scopes(store: Store) -> None:
 
 async def expired(store: Store, before_ms: int, limit: int = 2) -> int:
     total = 0
-    while deleted := await store.memories.expire(before_ms, limit):
+    while deleted := await store.of(MemoryRows).expire(before_ms, limit):
         assert deleted <= limit
         total += deleted
     return total
@@ -340,16 +342,18 @@ async def test_only_what_was_curated_and_is_old_expires(store: Store, clock: Han
     young = await logged(store, "four")
     assert await expired(store, clock.ms + 1) == 0, "nobody has looked at it"
     lesson = MergeResult(agent_id="id-u1-telegram", after=0, through=old[1], add=(fact("a fact", old[0]),))
-    assert await store.memories.learn(lesson)
+    assert await store.of(MemoryRows).learn(lesson)
     assert await expired(store, clock.ms) == 2
-    assert [it.no for it in await store.memories.find(SCOPE, Tier.LOG)] == [*young, old[2]]
+    assert [it.no for it in await store.of(MemoryRows).find(SCOPE, Tier.LOG)] == [*young, old[2]]
     await learned(store)
     assert await expired(store, clock.ms) == 1
-    assert [it.no for it in await store.memories.find(SCOPE, Tier.LOG)] == young
-    [kept] = await store.memories.find(SCOPE, Tier.FACT)
-    assert await store.memories.turns_of(SCOPE, [kept.no]) == [(kept.agent_id, 1)], "it still says where it is from"
-    assert store.memories.found(SCOPE, ["one"], postings_max=9, limit=9) == []
-    assert await store.memories.unextracted(9) == []
+    assert [it.no for it in await store.of(MemoryRows).find(SCOPE, Tier.LOG)] == young
+    [kept] = await store.of(MemoryRows).find(SCOPE, Tier.FACT)
+    assert await store.of(MemoryRows).turns_of(SCOPE, [kept.no]) == [(kept.agent_id, 1)], (
+        "it still says where it is from"
+    )
+    assert store.of(MemoryRows).found(SCOPE, ["one"], postings_max=9, limit=9) == []
+    assert await store.of(MemoryRows).unextracted(9) == []
 
 
 async def test_a_dead_agents_log_expires_when_its_newest_entry_is_as_old(store: Store, clock: HandClock) -> None:
@@ -357,7 +361,7 @@ async def test_a_dead_agents_log_expires_when_its_newest_entry_is_as_old(store: 
     clock.ms += 1_000
     await logged(store, "two")
     await store.agents.set_state("id-u1-telegram", "dead")
-    assert len(await store.memories.find(SCOPE, Tier.LOG)) == 2, "nothing goes by itself"
+    assert len(await store.of(MemoryRows).find(SCOPE, Tier.LOG)) == 2, "nothing goes by itself"
     assert await expired(store, clock.ms) == 0
     assert await expired(store, clock.ms + 1) == 2
 
@@ -368,7 +372,7 @@ async def test_numbers_of_expired_entries_are_never_given_out_again(store: Store
     assert await expired(store, clock.ms + 1) == 2
     [after] = await logged(store, "three")
     assert after > max(before)
-    assert await store.memories.mark("id-u1-telegram") == before[-1]
+    assert await store.of(MemoryRows).mark("id-u1-telegram") == before[-1]
 
 
 async def test_a_turn_that_a_result_ends_is_logged_under_its_new_number(store: Store, clock: HandClock) -> None:
@@ -380,5 +384,5 @@ async def test_a_turn_that_a_result_ends_is_logged_under_its_new_number(store: S
     new = await store.turns.begin(agent, rows)
     await store.turns.finish(agent, new, end(new, history=(Message("user", (Text("all of it"),)),)))
     numbers = await written(store)
-    assert [it.text for it in await store.memories.get([SCOPE], numbers)] == ["all of it"]
-    assert await store.memories.unlogged(9) == []
+    assert [it.text for it in await store.of(MemoryRows).get([SCOPE], numbers)] == ["all of it"]
+    assert await store.of(MemoryRows).unlogged(9) == []

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from daycare.base import limits
 from daycare.base.errors import ConflictError, InvalidError
+from daycare.base.memories import FactPart, Tier
 from daycare.features import open_store
-from daycare.store.records_memories import EVERYBODY, FactPart, MemoryCounts, Postings, Seen, Superseded, Tier
+from daycare.features.memory.store.records import EVERYBODY, MemoryCounts, Postings, Seen, Superseded
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
@@ -66,15 +68,15 @@ async def test_the_score_is_bm25_over_the_scope_with_each_word_counted_once(stor
             score += math.log1p((4 - having + 0.5) / (having + 0.5)) * (term in each) * 2.2 / (1 + damping)
         if score:
             expected[no] = score
-    scores = dict(store.memories.found(SCOPE, ["cat", "dog", "cats"], postings_max=100, limit=10))
+    scores = dict(store.of(MemoryRows).found(SCOPE, ["cat", "dog", "cats"], postings_max=100, limit=10))
     assert scores == pytest.approx(expected)
     best = max(expected, key=lambda no: expected[no])
-    assert [no for no, _ in store.memories.found(SCOPE, ["cat", "dog"], postings_max=100, limit=1)] == [best]
+    assert [no for no, _ in store.of(MemoryRows).found(SCOPE, ["cat", "dog"], postings_max=100, limit=1)] == [best]
 
 
 async def test_postings_tell_which_memories_have_a_word(store: Store) -> None:
     one, two, three = await logged(store, "tea tea milk", "tea", "sugar milk teas")
-    found = store.memories.postings(SCOPE, ["tea", "Milk", "teas", "tea-milk", "none"], postings_max=100)
+    found = store.of(MemoryRows).postings(SCOPE, ["tea", "Milk", "teas", "tea-milk", "none"], postings_max=100)
     assert [(each.stem, each.words, each.memories, of(each)) for each in found] == [
         ("milk", ("Milk", "tea-milk"), 2, [one, three]),
         ("tea", ("tea", "teas", "tea-milk"), 3, [one, two, three]),
@@ -87,14 +89,14 @@ async def test_rare_words_come_first_and_frequent_ones_only_as_far_as_there_is_r
     ask = ["common", "usual", "rare"]
 
     def stems(most: int, *terms: str) -> list[str]:
-        return [each.stem for each in store.memories.postings(SCOPE, terms or ask, postings_max=most)]
+        return [each.stem for each in store.of(MemoryRows).postings(SCOPE, terms or ask, postings_max=most)]
 
     assert stems(100) == ["rare", "usual", "common"]
     assert stems(63) == ["rare", "usual"]
     assert stems(23) == stems(4) == ["rare"]
-    [lately] = store.memories.postings(SCOPE, ["common"], postings_max=10)
+    [lately] = store.of(MemoryRows).postings(SCOPE, ["common"], postings_max=10)
     assert (lately.stem, of(lately), lately.memories) == ("common", found[-10:], 40)
-    [lately] = store.memories.postings(SCOPE, ["common", "usual"], postings_max=10)
+    [lately] = store.of(MemoryRows).postings(SCOPE, ["common", "usual"], postings_max=10)
     assert (lately.stem, of(lately)) == ("usual", found[-19::2]), "it reaches back further"
     assert 19 <= lately.memories <= 21
     assert stems(100) == ["rare", "usual", "common"], "what is too frequent for one search is not for a larger one"
@@ -102,12 +104,15 @@ async def test_rare_words_come_first_and_frequent_ones_only_as_far_as_there_is_r
 
 async def test_a_word_that_became_rare_is_looked_for_again(store: Store, clock: HandClock) -> None:
     found = await logged(store, *(f"common {no}" for no in range(20)))
-    assert len(store.memories.postings(SCOPE, ["common", "5"], postings_max=10)) == 1
+    assert len(store.of(MemoryRows).postings(SCOPE, ["common", "5"], postings_max=10)) == 1
     await learned(store)
     clock.ms += 1
     [kept] = await logged(store, "common 5")
-    assert await store.memories.expire(clock.ms, 100) == len(found)
-    assert [of(each) for each in store.memories.postings(SCOPE, ["common", "5"], postings_max=10)] == [[kept], [kept]]
+    assert await store.of(MemoryRows).expire(clock.ms, 100) == len(found)
+    assert [of(each) for each in store.of(MemoryRows).postings(SCOPE, ["common", "5"], postings_max=10)] == [
+        [kept],
+        [kept],
+    ]
 
 
 async def test_found_can_be_asked_for_some_tiers_only(store: Store) -> None:
@@ -121,66 +126,66 @@ async def test_found_can_be_asked_for_some_tiers_only(store: Store) -> None:
 async def test_shapes_are_all_of_a_scope_in_order(store: Store) -> None:
     found = await logged(store, "one", "two words", "three")
     [known] = await learned(store, fact("a fact of Ann", found[0], turn=7))
-    shapes = store.memories.shapes(SCOPE)
+    shapes = store.of(MemoryRows).shapes(SCOPE)
     assert numbers(shapes) == [*found, known]
     last = shapes[-1]
     assert (last.tier, last.agent_id, last.path, last.session, last.turn) == (Tier.FACT, "id-u1-telegram", PATH, 1, 7)
     assert (last.speaker, last.at_ms, last.until_ms) == ("Ann", EPOCH_MS, None)
-    assert store.memories.shapes(SCOPE, after=found[1]) == shapes[2:]
-    assert store.memories.shapes(SCOPE, limit=2) == shapes[:2]
-    assert store.memories.shapes("nobody") == []
+    assert store.of(MemoryRows).shapes(SCOPE, after=found[1]) == shapes[2:]
+    assert store.of(MemoryRows).shapes(SCOPE, limit=2) == shapes[:2]
+    assert store.of(MemoryRows).shapes("nobody") == []
 
 
 async def test_shapes_of_some_are_those_of_the_scope_that_are_there(store: Store) -> None:
     one, two, three = await logged(store, "one", "two", "three")
     [theirs] = await logged(store, "theirs", to="/u2/telegram", scope="u2", user="u2")
-    await store.memories.forget(SCOPE, [two])
-    every = store.memories.shapes(SCOPE)
-    assert store.memories.shapes_of(SCOPE, [three, two, theirs, one]) == every
-    assert store.memories.shapes_of(SCOPE, [three]) == every[1:]
-    assert store.memories.shapes_of(SCOPE, []) == store.memories.shapes_of("nobody", [one]) == []
+    await store.of(MemoryRows).forget(SCOPE, [two])
+    every = store.of(MemoryRows).shapes(SCOPE)
+    assert store.of(MemoryRows).shapes_of(SCOPE, [three, two, theirs, one]) == every
+    assert store.of(MemoryRows).shapes_of(SCOPE, [three]) == every[1:]
+    assert store.of(MemoryRows).shapes_of(SCOPE, []) == store.of(MemoryRows).shapes_of("nobody", [one]) == []
 
 
 async def test_it_is_told_whether_anything_was_added_or_changed(store: Store) -> None:
-    assert store.memories.latest(SCOPE) == (0, 0)
+    assert store.of(MemoryRows).latest(SCOPE) == (0, 0)
     [one] = await logged(store, "one")
-    added = store.memories.latest(SCOPE)
+    added = store.of(MemoryRows).latest(SCOPE)
     await logged(store, "theirs", to="/u2/telegram", scope="u2", user="u2")
-    assert added > (0, 0) and store.memories.latest(SCOPE) == added, "what others remember is nothing to it"
+    assert added > (0, 0) and store.of(MemoryRows).latest(SCOPE) == added, "what others remember is nothing to it"
     await logged(store, "two")
-    more = store.memories.latest(SCOPE)
+    more = store.of(MemoryRows).latest(SCOPE)
     assert more[0] > added[0] and more[1] == added[1]
-    await store.memories.forget(SCOPE, [one])
-    assert store.memories.latest(SCOPE)[0] == more[0] and store.memories.latest(SCOPE)[1] > more[1]
+    await store.of(MemoryRows).forget(SCOPE, [one])
+    assert store.of(MemoryRows).latest(SCOPE)[0] == more[0] and store.of(MemoryRows).latest(SCOPE)[1] > more[1]
 
 
 async def test_gone_tells_what_was_changed_or_deleted_and_not_what_was_added(store: Store, clock: HandClock) -> None:
-    assert store.memories.latest(SCOPE)[1] == 0 and store.memories.gone_since(SCOPE, 0) == []
+    assert store.of(MemoryRows).latest(SCOPE)[1] == 0 and store.of(MemoryRows).gone_since(SCOPE, 0) == []
     one, two = await logged(store, "one", "two")
-    assert store.memories.latest(SCOPE)[1] == 0
+    assert store.of(MemoryRows).latest(SCOPE)[1] == 0
     [known] = await learned(store, fact("a", one))
-    before = store.memories.latest(SCOPE)[1]
+    before = store.of(MemoryRows).latest(SCOPE)[1]
     await logged(store, "more")
     await learned(store, seen=(Seen(no=known, sources=(two,), at_ms=1, text="b"),))
-    middle = store.memories.latest(SCOPE)[1]
-    assert before < middle and store.memories.gone_since(SCOPE, before) == [known]
-    await store.memories.forget(SCOPE, [one])
-    assert store.memories.gone_since(SCOPE, middle) == [one]
-    assert store.memories.gone_since(SCOPE, before) == [one, known]
-    assert store.memories.latest("u2")[1] == 0
+    middle = store.of(MemoryRows).latest(SCOPE)[1]
+    assert before < middle and store.of(MemoryRows).gone_since(SCOPE, before) == [known]
+    await store.of(MemoryRows).forget(SCOPE, [one])
+    assert store.of(MemoryRows).gone_since(SCOPE, middle) == [one]
+    assert store.of(MemoryRows).gone_since(SCOPE, before) == [one, known]
+    assert store.of(MemoryRows).latest("u2")[1] == 0
 
 
 async def test_of_too_many_changes_it_is_only_told_that_there_were(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daycare.store.sqlite.memory_rows.MEMORY_CHANGES_MAX", 3)
+    monkeypatch.setattr("daycare.features.memory.store.stored.MEMORY_CHANGES_MAX", 3)
     found = await logged(store, *"abcdef")
-    start = store.memories.latest(SCOPE)[1]
-    await store.memories.forget(SCOPE, found[:2])
-    middle = store.memories.latest(SCOPE)[1]
-    await store.memories.forget(SCOPE, found[2:5])
-    assert store.memories.gone_since(SCOPE, start) is None
-    assert store.memories.gone_since(SCOPE, middle) == found[2:5]
+    start = store.of(MemoryRows).latest(SCOPE)[1]
+    await store.of(MemoryRows).forget(SCOPE, found[:2])
+    middle = store.of(MemoryRows).latest(SCOPE)[1]
+    await store.of(MemoryRows).forget(SCOPE, found[2:5])
+    assert store.of(MemoryRows).gone_since(SCOPE, start) is None
+    assert store.of(MemoryRows).gone_since(SCOPE, middle) == found[2:5]
 
 
 async def test_memories_are_read_by_number_from_named_scopes_only(store: Store) -> None:
@@ -188,11 +193,16 @@ async def test_memories_are_read_by_number_from_named_scopes_only(store: Store) 
     [theirs] = await logged(store, "theirs", to="/u2/telegram", scope="u2", user="u2")
     [everybodys] = await logged(store, "everybody's", to="/u3/telegram", scope=EVERYBODY)
     everything = [everybodys, *reversed(mine), theirs, 10**9]
-    assert [it.no for it in await store.memories.get([SCOPE, EVERYBODY], everything)] == [everybodys, *reversed(mine)]
-    assert await store.memories.get([], everything) == await store.memories.get(["nobody"], everything) == []
-    assert store.memories.texts(SCOPE, everything) == dict(zip(mine, ("mine", "also mine"), strict=True))
-    assert store.memories.texts("nobody", everything) == store.memories.texts(SCOPE, []) == {}
-    assert await store.memories.get([SCOPE], []) == []
+    assert [it.no for it in await store.of(MemoryRows).get([SCOPE, EVERYBODY], everything)] == [
+        everybodys,
+        *reversed(mine),
+    ]
+    assert (
+        await store.of(MemoryRows).get([], everything) == await store.of(MemoryRows).get(["nobody"], everything) == []
+    )
+    assert store.of(MemoryRows).texts(SCOPE, everything) == dict(zip(mine, ("mine", "also mine"), strict=True))
+    assert store.of(MemoryRows).texts("nobody", everything) == store.of(MemoryRows).texts(SCOPE, []) == {}
+    assert await store.of(MemoryRows).get([SCOPE], []) == []
 
 
 async def test_a_memory_comes_back_as_it_was_kept(store: Store, clock: HandClock) -> None:
@@ -219,12 +229,12 @@ async def test_a_memory_comes_back_as_it_was_kept(store: Store, clock: HandClock
 async def test_what_is_no_memory_is_refused(store: Store, text: str) -> None:
     with pytest.raises(InvalidError):
         await logged(store, text)
-    assert store.memories.shapes(SCOPE) == []
-    assert len(await store.memories.unlogged(9)) == 1, "its turn is not logged by that"
+    assert store.of(MemoryRows).shapes(SCOPE) == []
+    assert len(await store.of(MemoryRows).unlogged(9)) == 1, "its turn is not logged by that"
 
 
 async def test_there_are_so_many_scopes_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.store.sqlite.memory_rows.MEMORY_SCOPES_MAX", 1)
+    monkeypatch.setattr("daycare.features.memory.store.stored.MEMORY_SCOPES_MAX", 1)
     await logged(store, "a")
     with pytest.raises(ConflictError):
         await logged(store, "b", scope="u2")
@@ -237,7 +247,7 @@ async def test_memories_of_a_tier_are_listed_the_newest_first(store: Store, cloc
     known = await learned(store, fact("Ann likes red Tea", said[0]), entry("Soon", tier=Tier.FACT, fact=part))
 
     async def find(tier: Tier, **more: Any) -> list[int]:
-        return [it.no for it in await store.memories.find(SCOPE, tier, **more)]
+        return [it.no for it in await store.of(MemoryRows).find(SCOPE, tier, **more)]
 
     assert await find(Tier.LOG) == said[::-1]
     assert await find(Tier.LOG, limit=2) == said[:0:-1]
@@ -248,25 +258,25 @@ async def test_memories_of_a_tier_are_listed_the_newest_first(store: Store, cloc
     clock.ms += 10
     assert await find(Tier.FACT) == known[:1]
     assert await find(Tier.FACT, living=False) == known[::-1]
-    assert await store.memories.find("nobody", Tier.LOG) == []
+    assert await store.of(MemoryRows).find("nobody", Tier.LOG) == []
 
 
 async def test_a_path_lists_what_is_of_it_and_below_it(store: Store) -> None:
     own, below, beside = await logged(store, "a", path="/u1/agent/a"), [], []
     below = await logged(store, "b", path="/u1/agent/a/sub/0")
     beside = await logged(store, "c", path="/u1/agent/ab")
-    find = store.memories.find
+    find = store.of(MemoryRows).find
     assert [it.no for it in await find(SCOPE, Tier.LOG, path="/u1/agent/a")] == [*below, *own]
     assert [it.no for it in await find(SCOPE, Tier.LOG, path="/u1/agent")] == [*beside, *below, *own]
 
 
 async def test_a_long_list_is_looked_through_to_its_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.store.sqlite.memory_search._PAGE", 50)
+    monkeypatch.setattr("daycare.features.memory.store.search._PAGE", 50)
     wanted, *_ = await logged(store, "needle", *(f"hay {no}" for no in range(110)))
-    assert [it.no for it in await store.memories.find(SCOPE, Tier.LOG, words="NEEDLE")] == [wanted]
+    assert [it.no for it in await store.of(MemoryRows).find(SCOPE, Tier.LOG, words="NEEDLE")] == [wanted]
     await written(store)
-    assert len(await store.memories.find(SCOPE, Tier.LOG, limit=70)) == 70
-    assert (await store.memories.counts(SCOPE)).logs == 111
+    assert len(await store.of(MemoryRows).find(SCOPE, Tier.LOG, limit=70)) == 70
+    assert (await store.of(MemoryRows).counts(SCOPE)).logs == 111
 
 
 async def test_facts_are_found_by_their_subject_and_entities_by_their_names(store: Store, clock: HandClock) -> None:
@@ -279,7 +289,7 @@ async def test_facts_are_found_by_their_subject_and_entities_by_their_names(stor
     )
 
     async def about(subjects: list[str], names: list[str], limit: int = 9) -> list[int]:
-        return [it.no for it in await store.memories.about(SCOPE, subjects, names, limit)]
+        return [it.no for it in await store.of(MemoryRows).about(SCOPE, subjects, names, limit)]
 
     assert await about(["ANN", "nobody"], []) == [home]
     assert await about(["ann", "Ben"], ["bob", "robert"]) == [bob, name, home]
@@ -294,14 +304,14 @@ async def test_facts_are_found_by_their_subject_and_entities_by_their_names(stor
 async def test_what_was_learned_from_entries_alone_is_told_apart(store: Store) -> None:
     one, two, three = await logged(store, "a", "b", "c")
     first, both, other = await learned(store, fact("1", one), fact("12", one, two), fact("3", three))
-    assert await store.memories.derived(SCOPE, [one]) == [first]
-    assert await store.memories.derived(SCOPE, [one, two]) == [first, both]
-    assert await store.memories.derived(SCOPE, [other]) == await store.memories.derived("u2", [one]) == []
+    assert await store.of(MemoryRows).derived(SCOPE, [one]) == [first]
+    assert await store.of(MemoryRows).derived(SCOPE, [one, two]) == [first, both]
+    assert await store.of(MemoryRows).derived(SCOPE, [other]) == await store.of(MemoryRows).derived("u2", [one]) == []
     turns = [(await only(store, no)).turn for no in (one, two)]
     agent = "id-u1-telegram"
-    assert await store.memories.turns_of(SCOPE, [both]) == [(agent, turn) for turn in turns]
-    assert await store.memories.turns_of(SCOPE, [three]) == [(agent, turns[1] + 1)]
-    assert await store.memories.turns_of("u2", [both]) == []
+    assert await store.of(MemoryRows).turns_of(SCOPE, [both]) == [(agent, turn) for turn in turns]
+    assert await store.of(MemoryRows).turns_of(SCOPE, [three]) == [(agent, turns[1] + 1)]
+    assert await store.of(MemoryRows).turns_of("u2", [both]) == []
 
 
 async def test_what_is_remembered_is_counted(store: Store) -> None:
@@ -309,14 +319,14 @@ async def test_what_is_remembered_is_counted(store: Store) -> None:
     await learned(store, fact("f", said[0]), entity("E", said[0]))
     await logged(store, "three")
     await logged(store, "theirs", to="/u2/telegram", scope="u2", user="u2")
-    assert await store.memories.counts(SCOPE) == MemoryCounts(
+    assert await store.of(MemoryRows).counts(SCOPE) == MemoryCounts(
         logs=3, facts=1, entities=1, uncurated=1, text_bytes=3 + 6 + 1 + 4 + 5
     )
-    counts = await store.memories.counts()
+    counts = await store.of(MemoryRows).counts()
     assert (counts.logs, counts.uncurated) == (4, 2)
-    assert await store.memories.counts("nobody") == MemoryCounts()
-    assert await store.memories.scopes() == ["u1", "u2"]
-    assert await store.memories.scopes(after="u1", limit=1) == ["u2"]
+    assert await store.of(MemoryRows).counts("nobody") == MemoryCounts()
+    assert await store.of(MemoryRows).scopes() == ["u1", "u2"]
+    assert await store.of(MemoryRows).scopes(after="u1", limit=1) == ["u2"]
 
 
 async def test_searches_run_beside_each_other_in_threads(store: Store) -> None:
@@ -326,7 +336,7 @@ async def test_searches_run_beside_each_other_in_threads(store: Store) -> None:
     def search() -> None:
         for no in range(50):
             results.append(texts(store, f"word{no}"))
-            assert len(store.memories.shapes(SCOPE)) >= 50
+            assert len(store.of(MemoryRows).shapes(SCOPE)) >= 50
 
     async with trio.open_nursery() as nursery:
         for _ in range(6):
@@ -362,15 +372,15 @@ async def test_no_read_returns_a_memory_of_another_scope(
         everything = [no for each in mine.values() for no in each]
         for scope in SCOPES:
             own = set(mine[scope])
-            assert numbers(store.memories.shapes(scope)) == mine[scope]
-            assert [it.no for it in await store.memories.get([scope], everything)] == mine[scope]
-            assert set(store.memories.texts(scope, everything)) == own
-            assert {it.no for it in await store.memories.find(scope, Tier.LOG, limit=1_000)} == own
-            assert {no for page in store.memories.vectors(scope, MODEL) for no in page.numbers} == own
-            assert (await store.memories.counts(scope)).logs == len(own)
+            assert numbers(store.of(MemoryRows).shapes(scope)) == mine[scope]
+            assert [it.no for it in await store.of(MemoryRows).get([scope], everything)] == mine[scope]
+            assert set(store.of(MemoryRows).texts(scope, everything)) == own
+            assert {it.no for it in await store.of(MemoryRows).find(scope, Tier.LOG, limit=1_000)} == own
+            assert {no for page in store.of(MemoryRows).vectors(scope, MODEL) for no in page.numbers} == own
+            assert (await store.of(MemoryRows).counts(scope)).logs == len(own)
             for query in queries:
                 assert own.issuperset(texts(store, " ".join(query), scope, postings_max=most))
-                found = store.memories.postings(scope, query, postings_max=most)
+                found = store.of(MemoryRows).postings(scope, query, postings_max=most)
                 assert own.issuperset(no for each in found for no in of(each))
                 assert all(each.memories <= len(own) for each in found), "what others say does not even show in counts"
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from daycare.base.causes import TaskWork
 from daycare.base.cron import CronSpec
+from daycare.base.documents import Layer, Place
 from daycare.base.errors import ConflictError, ForbiddenError, NotFoundError
 from daycare.base.messages import EnvelopeKind, Origin
 from daycare.features import open_store
@@ -21,7 +22,6 @@ from daycare.features.tasks.records import NewTask
 from daycare.features.tasks.rows import TaskRows
 from daycare.store.records import Agent, NewAgent, NewTimer, Reply, User
 from daycare.store.records_budgets import BudgetRow
-from daycare.store.records_documents import Layer, Place
 from daycare.store.sqlite.store import Store
 from tests.budgets.test_migration import of_version
 from tests.store.samples import EPOCH_MS, HandClock, commits, letter, new_agent, tool_step

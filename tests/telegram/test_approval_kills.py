@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 import trio
 
-from daycare.store.records_documents import digest
+from daycare.base.documents import digest
 from daycare.testing.openai_server import FakeOpenAI
 from daycare_plugins.telegram.testing.server import FakeMessage, FakeTelegram
 from tests import program

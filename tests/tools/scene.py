@@ -9,13 +9,13 @@ from typing import Any
 from msgspec import Struct
 
 from daycare.base.consent import ApprovalsSection, Consent
+from daycare.base.documents import Attribution, DocumentVersion
 from daycare.base.messages import Origin, ToolCall, ToolResult
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.approvals.records import Approval
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.plugin import Inbound, Plugin
 from daycare.store.records import Agent, Turn
-from daycare.store.records_documents import Attribution, DocumentVersion
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted, call

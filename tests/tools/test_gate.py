@@ -11,6 +11,7 @@ from msgspec import Struct
 from daycare.base.causes import Cause, Signalled
 from daycare.base.connector import Attachment
 from daycare.base.cron import CronSpec
+from daycare.base.documents import Attribution
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins, ToolResult
 from daycare.base.signal import SENDER
 from daycare.features.approvals.records import ApprovalState
@@ -19,7 +20,6 @@ from daycare.features.tasks.records import TaskSpec
 from daycare.features.tasks.rows import TaskRows
 from daycare.plugin import Completion, Inbound, InferRequest, Plugin, StructTool, ToolContext
 from daycare.store.records import User
-from daycare.store.records_documents import Attribution
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.obedient import Obedient

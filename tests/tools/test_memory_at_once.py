@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from daycare.base.consent import ApprovalRule, ApprovalsSection, Consent
+from daycare.base.documents import Attribution
 from daycare.base.messages import Origin
 from daycare.features.approvals.records import ApprovalState
 from daycare.plugin import HookSet, Plugin, StructTool, ToolContext
 from daycare.store.records import Turn
-from daycare.store.records_documents import Attribution
 from daycare.testing.scripted import call
 from daycare.testing.scripted import say as says
 from tests.approvals.story import only, say, settle

@@ -6,10 +6,10 @@ import pytest
 import trio
 from msgspec.structs import replace
 
+from daycare.base.documents import Attribution
 from daycare.base.limits import LOOKUP_MAX
 from daycare.base.messages import Origin
 from daycare.store.records import Turn, User
-from daycare.store.records_documents import Attribution
 from daycare.testing.daemon import TestDaemon
 from tests.approvals.story import only, say, settle
 from tests.tools.scene import FORWARD, Scene, append, run, runner_of

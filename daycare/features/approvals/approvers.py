@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from daycare.base.documents import Layer
 from daycare.base.errors import ForbiddenError
 from daycare.base.scope import scope_of
 from daycare.features.approvals.records import Action
 from daycare.store.records import Agent
-from daycare.store.records_documents import Layer
 from daycare.store.sqlite.store import Store
 
 IDENTITY = "IDENTITY.md"

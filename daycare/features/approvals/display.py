@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 from daycare.base.clock import Clock
 from daycare.base.differences import unified
+from daycare.base.documents import Layer, digest
 from daycare.base.limits import DOCUMENTS_TOTAL_BYTES, DOCUMENTS_WARN_SHARE
 from daycare.base.messages import File, Origin
 from daycare.features.approvals.records import Action, Approval, Letter, Show
 from daycare.features.approvals.views import choices, compact, outcome, phone
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.rules.lengthy import aside
 from daycare.rules.shown import shown
 from daycare.store.records import Agent, Reply, Shows
-from daycare.store.records_documents import Layer, digest
 from daycare.store.sqlite.store import Store
 
 Reach = Callable[[str, Agent | None], Awaitable[tuple[Agent, str] | None]]
@@ -71,7 +72,7 @@ class Display:
         place = action.place
         if place is None or place.layer is not Layer.AGENT or place.name.startswith("daily/"):
             return ()
-        there = (await self._store.documents.totals(place.layer, place.owner)).bytes
+        there = (await self._store.of(DocumentRows).totals(place.layer, place.owner)).bytes
         total = there + len((new or "").encode()) - len((old or "").encode())
         if total < DOCUMENTS_WARN_SHARE * DOCUMENTS_TOTAL_BYTES or len(new or "") <= len(old or ""):
             return ()

@@ -9,10 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.base.consent import IDENTITY_DOCUMENTS
+from daycare.base.documents import Layer, Place, check_text, digest
 from daycare.base.errors import ConflictError
 from daycare.base.sections import added
 from daycare.store.records import Agent, Reply
-from daycare.store.records_documents import Layer, Place, check_text, digest
 
 SEEN_MIN_CHARS = 8  # of a content hash: as many as a button carries
 GRANTABLE = frozenset({"memory"})  # kinds that may be approved in advance; of any other each one is asked for

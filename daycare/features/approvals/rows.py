@@ -51,6 +51,7 @@ class ApprovalRows(Rows):
             why="a right is given to this agent alone",
             what="rights to act without asking",
             query=f"SELECT count(*) FROM approval_grants WHERE {_OF}",
+            own="agent_id = ?1",
         ),
     )
     followers: ClassVar = (RequestFollower,)

@@ -8,6 +8,7 @@ from msgspec.structs import asdict, replace
 
 from daycare.base.causes import Approved
 from daycare.base.consent import APPROVALS_SENDER
+from daycare.base.documents import Attribution, NewVersion, digest
 from daycare.base.errors import ConflictError, DaycareError, NotFoundError
 from daycare.base.limits import APPROVAL_S, GRANT_MAX_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
@@ -26,8 +27,8 @@ from daycare.features.approvals.records import (
     Show,
     content_hash,
 )
-from daycare.store.records_documents import Attribution, NewVersion, digest
-from daycare.store.sqlite import documents, inbox, letters, outbox
+from daycare.store.sqlite import inbox, letters, outbox
+from daycare.store.sqlite.ports import DocumentPort
 from daycare.store.sqlite.writer import Tx
 
 _DONE: Final = (ApprovalState.APPROVED, ApprovalState.EDITED)
@@ -147,7 +148,7 @@ def undo(tx: Tx, no: int, by: str) -> tuple[Approval, bool]:
         key=f"approval:{no}:undone",
     )
     try:
-        undone = documents.undo(tx, new, it.version)
+        undone = tx.of(DocumentPort).undo(tx, new, it.version)
     except ConflictError as changed:
         what = f"undoing request {no}: {it.action.place.name} was changed since"
         raise ConflictError(changed.code, what, hint="take back the newer change first") from changed
@@ -177,10 +178,8 @@ def _do(tx: Tx, it: Approval, by: str) -> int | None:
         base_hash=it.base_hash,
         key=f"approval:{it.no}",
     )
-    if action.verb == "append":
-        written = documents.append(tx, new, action.head, action.section)
-    else:
-        written = documents.write(tx, new)
+    put = tx.of(DocumentPort)
+    written = put.append(tx, new, action.head, action.section) if action.verb == "append" else put.write(tx, new)
     return written.version if written.hash != it.base_hash else None
 
 
@@ -229,8 +228,8 @@ def _tell(tx: Tx, it: Approval, text: str, kind: EnvelopeKind, mark: str = "", c
 
 
 def _there(tx: Tx, action: Action) -> str:
-    found = documents.get(tx.db, action.place) if action.place is not None else None
-    return found.version.hash if found is not None else digest(None)
+    found = tx.of(DocumentPort).newest(tx.db, action.place) if action.place is not None else None
+    return found.hash if found is not None else digest(None)
 
 
 def _same_base(tx: Tx, action: Action, base_hash: str) -> None:

@@ -11,7 +11,6 @@ from daycare.features.approvals import rows_deciding as deciding
 from daycare.features.approvals import rows_requests as rows
 from daycare.features.approvals.records import ApprovalState
 from daycare.store.sqlite.facts import (
-    AgentExpired,
     Follower,
     Heed,
     ReplyQueued,
@@ -38,7 +37,6 @@ class RequestFollower(Follower):
             TracesForgotten: _forget_traces,
             VersionForgotten: _forget_version,
             RowsExpired: _expire,
-            AgentExpired: _expire_agent,
         }
 
 
@@ -86,12 +84,6 @@ def _expire(tx: Tx, it: RowsExpired) -> None:
     for table, key, ended in (("approvals", "no", "decided_at"), ("approval_messages", "outbox", "created_at")):
         tx.run(delete_older(table, key, ended), (it.before_ms, it.now_ms, it.limit))
         it.deleted.append(tx.db.changes())
-
-
-def _expire_agent(tx: Tx, it: AgentExpired) -> None:
-    """Delete the rights that were given to an agent."""
-    tx.run("DELETE FROM approval_grants WHERE agent_id = ?", (it.agent_id,))
-    it.deleted.append(tx.db.changes())
 
 
 def _forget(tx: Tx, numbers: Iterable[int], instead: str, shreds: list[str]) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.base.clock import Clock
+from daycare.base.documents import Attribution, Place, check_attribution, digest
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.events import ApprovalDecided, ApprovalRequested
 from daycare.base.limits import APPROVALS_PAGE, DOCUMENT_REASON_MAX_CHARS, GRANT_MAX_S
@@ -35,9 +36,9 @@ from daycare.features.approvals.records import (
 )
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.views import ApprovalView, name_of, worst_first
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, Reply
-from daycare.store.records_documents import Attribution, Place, check_attribution, digest
 from daycare.store.sqlite.store import Store
 
 APPROVAL_FINDINGS_MAX: Final = 32  # kept of one request
@@ -184,14 +185,13 @@ class ApprovalsService:
         if it.state is ApprovalState.PENDING:
             old = await self._there(it.action)
             new = it.action.after(old)
-            return ApprovalView(
-                approval=it, old=old, new=new, warnings=await self._display.warnings(it.action, old, new)
-            )
+            warnings = await self._display.warnings(it.action, old, new)
+            return ApprovalView(approval=it, old=old, new=new, warnings=warnings)
         place = it.action.place
         if it.version is None or place is None:
             return ApprovalView(approval=it, old=None, new=it.action.after(None))
-        before = await self._store.documents.before(place, it.version)
-        after = await self._store.documents.at(place, it.version)
+        before = await self._store.of(DocumentRows).before(place, it.version)
+        after = await self._store.of(DocumentRows).at(place, it.version)
         return ApprovalView(approval=it, old=before.text if before else None, new=after.text if after else None)
 
     async def reply(self, no: int, connector: str, user: str) -> Reply:
@@ -287,7 +287,7 @@ class ApprovalsService:
             try:
                 decided = await self._one_of_several(it, by, seen, written.get(place) if place else None)
                 if place is not None and decided.version is not None:
-                    version = await self._store.documents.at(place, decided.version)
+                    version = await self._store.of(DocumentRows).at(place, decided.version)
                     written[place] = version.version.hash if version is not None else ""
                 done.append((decided, None))
             except DaycareError as error:
@@ -382,7 +382,7 @@ class ApprovalsService:
         return digest(old), old, measured(action, old)
 
     async def _there(self, action: Action) -> str | None:
-        document = await self._store.documents.get(action.place) if action.place is not None else None
+        document = await self._store.of(DocumentRows).get(action.place) if action.place is not None else None
         return document.text if document else None
 
     async def _scanned(self, action: Action) -> tuple[ApprovalFinding, ...]:

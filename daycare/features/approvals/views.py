@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from daycare.base.differences import compare, hunks, unified
+from daycare.base.documents import Layer
 from daycare.base.durations import about
 from daycare.base.messages import Choice
 from daycare.base.times import local_time
 from daycare.features.approvals.records import Approval, ApprovalFinding, ApprovalState
 from daycare.rules.shown import shown
-from daycare.store.records_documents import Layer
 
 APPROVAL_SHOWN_MAX_CHARS: Final = 2_800  # of a difference in a message: with all around it one message of a phone
 APPROVAL_FINDINGS_SHOWN: Final = 3  # named in a message, the worst first

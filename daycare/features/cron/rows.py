@@ -57,7 +57,7 @@ class CronRows(Rows):
 
     tables: ClassVar = (
         Table("cron_jobs", "scheduled jobs", exported="job"),
-        Table("cron_runs", why="the ledger of what ran here"),
+        Table("cron_runs", why="the ledger of what ran here", number="no"),
     )
     followers: ClassVar = (ledger.OpenRuns, JobsOfUsers)
 

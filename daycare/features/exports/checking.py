@@ -13,6 +13,7 @@ import msgspec
 
 from daycare.base.budget import split_name
 from daycare.base.consent import IDENTITY_DOCUMENTS
+from daycare.base.documents import Attribution, Layer, check_attribution, check_text, digest
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import (
     AGENT_CONFIG_MAX_BYTES,
@@ -43,7 +44,6 @@ from daycare.features.exports.records import (
 )
 from daycare.rules.consent import within
 from daycare.rules.document_paths import parse
-from daycare.store.records_documents import Attribution, Layer, check_attribution, check_text, digest
 
 EXPORT_AGENTS_MAX: Final = 10_000  # of one subtree: their ids are in memory while they come in
 EXPORT_MEMORIES_MAX: Final = 100_000  # other writes wait while they get into the index, 0.1 ms for each

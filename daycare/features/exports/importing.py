@@ -7,8 +7,10 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.base.errors import BusyError, ConflictError
 from daycare.base.limits import CRON_JOBS_MAX
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Envelope, Origin
 from daycare.features.exports import rows_receipts
 from daycare.features.exports.records import (
@@ -29,11 +31,9 @@ from daycare.features.exports.records import (
     SummaryRecord,
     TurnRecord,
 )
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
-from daycare.store.records_memories import NewMemory, Tier
-from daycare.store.sqlite import budgets, documents, memory_rows, timers
+from daycare.store.sqlite import budgets, timers
 from daycare.store.sqlite.agents import encode_config
-from daycare.store.sqlite.memory_extraction import renew_mark
+from daycare.store.sqlite.ports import DocumentPort, MemoryPort
 from daycare.store.sqlite.writer import Tx
 
 _UNFINISHED: Final = "importing:"  # what the keys of files begin with until their import is visible
@@ -107,12 +107,13 @@ class _Arrivals:
     def __init__(self, tx: Tx, new: Incoming) -> None:
         self._tx = tx
         self._new = new
+        self._memory_port, self._document_port = tx.of(MemoryPort), tx.of(DocumentPort)
         self._taken: Counter[str] = Counter()
         self._left: dict[str, LeftOut] = {}
         self._agent = 0
         self._turn = self._turns = _number(tx, "SELECT coalesce(max(turn), 0) FROM turns")
         self._logged: list[tuple[int, int]] = []  # ranges of turns that are not to be logged once more
-        self._memory = self._memories = self._scope_base()
+        self._memory = self._memories = self._memory_port.last(tx, new.scope, new.user)  # place 1 is the next
         self._page: list[NewMemory] = []
         self._times: list[tuple[int, int]] = []
         self._sources: list[tuple[int, int]] = []
@@ -263,7 +264,9 @@ class _Arrivals:
             reason=record.reason,
             provenance=record.provenance,
         )
-        written = documents.write(self._tx, NewVersion(place=place, user=self._new.user, by=by, text=record.text))
+        written = self._document_port.write(
+            self._tx, NewVersion(place=place, user=self._new.user, by=by, text=record.text)
+        )
         at = (str(record.layer), owner, record.name, written.version)
         hash_ = record.hash or digest(record.text)  # another than the text's: what it said was forgotten
         self._tx.run(
@@ -280,16 +283,6 @@ class _Arrivals:
         return row is not None
 
     # -- memories ------------------------------------------------------------------------------------------------------
-
-    def _scope_base(self) -> int:
-        """Return the last number that the scope has given out, so that place 1 is the one after it."""
-        self._tx.run(
-            "INSERT INTO memory_scopes (scope, user, origin) VALUES (?, ?, 'system') ON CONFLICT DO NOTHING",
-            (self._new.scope, self._new.user),
-        )
-        row = self._tx.one("SELECT no, next FROM memory_scopes WHERE scope = ?", (self._new.scope,))
-        assert row is not None
-        return (int(row[0]) << memory_rows.SCOPE_BITS) + int(row[1]) - 1
 
     def _add_memory(self, record: MemoryRecord) -> None:
         self._memory += 1
@@ -330,7 +323,7 @@ class _Arrivals:
             self._flush_page()
 
     def _flush_page(self) -> None:
-        memory_rows.insert(self._tx, self._page)
+        self._memory_port.insert(self._tx, self._page)
         self._tx.db.executemany("UPDATE memories SET created_at = ? WHERE no = ?", self._times)
         self._page, self._times = [], []
 
@@ -339,7 +332,7 @@ class _Arrivals:
         if self._page:
             self._flush_page()
         for no, source in self._sources:  # only now: something is met again in entries that came after it
-            memory_rows.add_source(self._tx, no, source)
+            self._memory_port.add_source(self._tx, no, source)
         self._sources = []
         if self._expired:
             rows = [(no, self._memory + at, *rest) for at, (no, *rest) in enumerate(self._expired, 1)]
@@ -357,7 +350,7 @@ class _Arrivals:
             "INSERT INTO memory_marks (agent_id, user, origin, through) VALUES (?, ?, 'system', ?)",
             (agent_id, self._new.user, self._memories + record.through if record.through else 0),
         )
-        renew_mark(self._tx, agent_id)
+        self._memory_port.renew_mark(self._tx, agent_id)
 
     # -- what is to come -----------------------------------------------------------------------------------------------
 

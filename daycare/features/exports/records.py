@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from daycare.base.consent import Consent
 from daycare.base.cron import CronSpec
+from daycare.base.documents import Layer
 from daycare.base.limits import (
     BEHAVIOUR_STATE_MAX_BYTES,
     DOCUMENT_REASON_MAX_CHARS,
@@ -23,12 +24,11 @@ from daycare.base.limits import (
     MESSAGE_MAX_BYTES,
     RULES_MAX,
 )
+from daycare.base.memories import EntityPart, FactPart
 from daycare.base.messages import EnvelopeKind, Lane, Message, Origin, Origins
 from daycare.base.permission import OwnRule, Permissions, Rule
 from daycare.base.times import LATEST_MS, is_moment, is_time, moment, nearest
 from daycare.store.records import AgentConfig
-from daycare.store.records_documents import Layer
-from daycare.store.records_memories import EntityPart, FactPart
 
 Agents = Annotated[int, Meta(ge=0, lt=2**31)]  # a place in the list of agents
 Place = Annotated[int, Meta(ge=1, lt=2**31)]  # in another list, from 1

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from daycare.base.consent import Consent
 from daycare.base.cron import CronSpec
+from daycare.base.documents import Layer
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Message, Origin, read_envelope
 from daycare.base.scope import scope_of
@@ -41,13 +42,12 @@ from daycare.features.exports.records import (
 from daycare.features.exports.rows_bounds import bound_above, bounds_from, limits_from
 from daycare.features.exports.rows_tables import LEFT_OUT
 from daycare.store.records import AgentConfig
-from daycare.store.records_documents import Layer
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.document_versions import WHOLE
-from daycare.store.sqlite.memory_rows import extra_from, span
+from daycare.store.sqlite.ports import DocumentPort, MemoryPort
 from daycare.store.sqlite.rows import Rows, Table
 
 T = TypeVar("T")
+_Ports = tuple[MemoryPort, DocumentPort]
 
 _SHARED: Final = tuple(layer for layer in Layer if layer is not Layer.AGENT)
 # What the keys of files begin with that belong to a turn:
@@ -84,10 +84,10 @@ class ExportRows(Rows):
         What is written meanwhile is not in it, and nothing waits for it. Raises `NotFoundError` when nobody lives
         there.
         """
-        db = self._readers.open()
+        db, ports = self._readers.open(), self._writer.memory.followers
         try:
             db.execute("BEGIN")
-            yield Subtree(db, path, tables, shared=shared)
+            yield Subtree(db, path, tables, (ports.of(MemoryPort), ports.of(DocumentPort)), shared=shared)
         finally:
             db.close()
 
@@ -120,8 +120,9 @@ class ExportRows(Rows):
 class Subtree:
     """See `records.Snapshot`."""
 
-    def __init__(self, db: apsw.Connection, path: str, tables: Sequence[Table], *, shared: bool) -> None:
+    def __init__(self, db: apsw.Connection, path: str, tables: Sequence[Table], ports: _Ports, *, shared: bool) -> None:
         self._db = db
+        self._memory_port, self._document_port = ports
         self._path = path
         self._shared = shared
         row = db.execute("SELECT user FROM agents WHERE path = ? AND state <> 'dead'", (path,)).fetchone()
@@ -129,8 +130,8 @@ class Subtree:
             raise NotFoundError("AGENT_UNKNOWN", f"exporting {path}: no such agent", hint="daycare agents")
         self._user = str(row[0])
         self._scope = scope_of(path)
-        its = span(db, self._scope)
-        bounds = {"first": its.first if its else 0, "last": its.last if its else -1}
+        first, last = self._memory_port.span(db, self._scope) or (0, -1)
+        bounds = {"first": first, "last": last}
         for statement in _PLACES.strip().split(";\n"):  # by itself each: one may not have all the names
             wanted = {"user": self._user, "path": path} | bounds
             db.execute(statement, {name: value for name, value in wanted.items() if f":{name}" in statement})
@@ -285,12 +286,8 @@ class Subtree:
             )
 
     def _documents(self) -> Iterator[DocumentRecord]:
-        columns = f"name, version, origin, author, approver, reason, provenance, hash, created_at, {WHOLE}"
-        own = self._rows(
-            f"SELECT layer, e.place, {columns} FROM exported e JOIN documents d"
-            " ON d.layer = 'agent' AND d.owner = e.id ORDER BY e.place, name, version"
-        )
-        yield from _documents(own)
+        for agent, agent_id in self._rows("SELECT place, id FROM exported ORDER BY place"):
+            yield from self._versions(Layer.AGENT, agent, agent_id)
         for layer in _SHARED:
             owner = "" if layer is Layer.GLOBAL else self._scope
             if not self._shared:
@@ -299,11 +296,10 @@ class Subtree:
                 )
                 self._leave("shared documents", many, "they are not this agent's alone; --with-shared takes them")
                 continue
-            rows = self._rows(
-                f"SELECT layer, -1, {columns} FROM documents d WHERE layer = ? AND owner = ? ORDER BY name, version",
-                (str(layer), owner),
-            )
-            yield from _documents(rows)
+            yield from self._versions(layer, -1, owner)
+
+    def _versions(self, layer: Layer, agent: int, owner: str) -> Iterator[DocumentRecord]:
+        return _documents((layer, agent, *row) for row in self._document_port.versions(self._db, layer, owner))
 
     def _memories(self) -> Iterator[MemoryRecord]:
         for no, agent, tier, origin, text, at_ms, made, session, turn, speaker, role, index, extra in self._rows(
@@ -311,8 +307,7 @@ class Subtree:
             " indexed, extra FROM memory_places mp JOIN memories m ON m.no = mp.no JOIN exported e ON e.id = m.agent_id"
             " LEFT JOIN turn_places p ON p.turn = m.turn ORDER BY mp.place"
         ):
-            more = extra_from(extra)
-            fact = more.fact
+            fact, entity = self._memory_port.parts(extra)
             if fact is not None and fact.superseded_by:
                 fact = replace(fact, superseded_by=self._memory(fact.superseded_by))
             yield MemoryRecord(
@@ -328,10 +323,10 @@ class Subtree:
                 role=role,
                 index=index or "",
                 fact=fact,
-                entity=more.entity,
+                entity=entity,
                 sources=() if tier == "log" else self._sources(no),
             )
-        if span(self._db, self._scope) is not None:
+        if self._memory_port.span(self._db, self._scope) is not None:
             others = "memories m JOIN memory_scopes s ON s.no = m.no >> 32 WHERE s.scope = ? AND text IS NOT NULL AND"
             many = count(
                 self._db,

@@ -18,26 +18,9 @@ TAKEN: Final = {
     "history": "turn",
     "inbox": "receipt",
     "summaries": "summary",
-    "documents": "document",
-    "memories": "memory",
-    "memory_sources": "memory",
-    "memory_marks": "mark",
     "timers": "reminder",
     "files": "file",
 }  # by the tag of its record
-
-MADE_ANEW: Final = {
-    "living_documents": "from the documents",
-    "documents_grown": "from the documents",
-    "memory_scopes": "from the memories",
-    "memory_names": "from the memories",
-    "memory_logged": "for the turns that came",
-    "memory_documents": "chunks are cut from the documents",
-    "memory_changes": "with the first change",
-    "memory_models": "vectors are computed again, or found by their text",
-    "memory_embedded": "vectors are computed again, or found by their text",
-    "memory_vectors": "vectors are computed again, or found by their text",
-}
 
 
 def _left(name: str, why: str, what: str = "", query: str = "") -> Table:

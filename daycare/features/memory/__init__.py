@@ -7,7 +7,7 @@ One memory's way, and what it is on each stretch:
     facts/extraction_worker.py     it reads entries, by a model (`distil`)
                                    or by rules (`extract`)                     StoredMemory -> NewFact
     facts/merging.py               compared with what is known                 NewFact -> MergeResult
-    store/sqlite/memory_*.py       kept, with the mark that it was looked at   MergeResult -> StoredMemory, a fact
+    store/                         kept, with the mark that it was looked at   MergeResult -> StoredMemory, a fact
     embed/service.py               its vector is made
     search/service.py              found for a question                        StoredMemory -> MemoryHit
     recall.py                      put into the prompt

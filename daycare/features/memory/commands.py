@@ -9,13 +9,14 @@ from daycare.agent.blocks import one_line
 from daycare.agent.commands import Command, CommandAnswer, Commands, check_manager
 from daycare.base.english import plural
 from daycare.base.limits import FORGET_MAX
+from daycare.base.memories import Tier
 from daycare.base.messages import Choice
 from daycare.base.times import local_time
 from daycare.features.memory.controls import MemoryControls, Shown
 from daycare.features.memory.forgetting import ForgettingPlan
 from daycare.features.memory.search.lookup import Filters, label, label_in
+from daycare.features.memory.store.records import Forgotten
 from daycare.store.records import Agent, InboxRow
-from daycare.store.records_memories import Forgotten, Tier
 from daycare.store.sqlite.people import PeopleStore
 
 _SHOWN: Final = 10  # memories of one answer: a phone's screen

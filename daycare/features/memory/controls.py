@@ -13,16 +13,18 @@ from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.events import MemoryForgotten
 from daycare.base.limits import API_PAGE_MAX_ROWS, QUESTION_MAX_CHARS
+from daycare.base.memories import Tier
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import PEOPLES
 from daycare.base.scope import scope_of
 from daycare.features.memory.forgetting import Forgetting, ForgettingPlan
 from daycare.features.memory.search.lookup import Filters, Lookup, label, label_in, missing, where
 from daycare.features.memory.search.queries import MemoryHit
+from daycare.features.memory.store.records import OWN_BITS, Forgotten, MemoryCounts, StoredMemory, Unextracted
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, InboxRow, Receipt
-from daycare.store.records_memories import OWN_BITS, Forgotten, MemoryCounts, StoredMemory, Tier, Unextracted
 from daycare.store.sqlite.store import Store
 
 WHY_EVENTS_MAX: Final = 1_000  # of an agent, looked through for what was recalled
@@ -134,7 +136,9 @@ class MemoryControls:
         """Return memories of one tier, the newest first, beginning below the short number `before`."""
         scope = scope_of(agent.path)
         start = None if before is None else self._base(scope) | before
-        found = await self._store.memories.find(scope, tier, words=words, living=living, before=start, limit=limit)
+        found = await self._store.of(MemoryRows).find(
+            scope, tier, words=words, living=living, before=start, limit=limit
+        )
         return [shown(memory) for memory in found]
 
     async def export(self, agent: Agent) -> AsyncIterator[Shown]:
@@ -153,7 +157,7 @@ class MemoryControls:
             if event["event"] != "memory.recalled" or turn not in (None, event["turn"]):
                 continue
             scores = dict(zip(event["numbers"], event["scores"], strict=True))
-            memories = await self._store.memories.get([scope_of(agent.path)], list(scores))
+            memories = await self._store.of(MemoryRows).get([scope_of(agent.path)], list(scores))
             return Why(
                 turn=event["turn"],
                 at_ms=event["at_ms"],
@@ -167,7 +171,7 @@ class MemoryControls:
 
     async def counts(self, agent: Agent | None = None) -> MemoryCounts:
         """Return how much is remembered in an agent's scope, or by the whole installation."""
-        return await self._store.memories.counts(None if agent is None else scope_of(agent.path))
+        return await self._store.of(MemoryRows).counts(None if agent is None else scope_of(agent.path))
 
     async def process(self, agent: Agent | None = None) -> int:
         """Wake the memory workers of an agent, or all that have something to look at; return how many."""

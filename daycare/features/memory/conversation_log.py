@@ -16,16 +16,18 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.agent.behaviours import has_behaviour
 from daycare.agent.kinds import is_persons, said
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import File, Message
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
 from daycare.features.memory.loading import WORDS, loaded
+from daycare.features.memory.store.records import ECHO, EVERYBODY, EndedTurn, NewVectors
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.observe.keeper import SetAside, is_of_the_store
 from daycare.rules.chunks import cut
 from daycare.rules.taint import worst
 from daycare.settings import Live
 from daycare.store.records import Agent, User
-from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewMemory, NewVectors, Tier
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 
@@ -74,7 +76,7 @@ class ConversationLog:
 
         A turn that cannot be written is set aside, and told of: it counts as logged, with nothing in the log.
         """
-        turns = await self._store.memories.unlogged(SCRIBE_TURNS)
+        turns = await self._store.of(MemoryRows).unlogged(SCRIBE_TURNS)
         try:
             await self._log(turns)
         except Exception as defect:  # whatever is wrong with one turn must not keep others out of the log
@@ -84,7 +86,7 @@ class ConversationLog:
                 with self._aside(f"turn {turn.turn}") as tried:
                     await self._log([turn])
                 if tried.failed:
-                    await self._store.memories.log([turn], [])
+                    await self._store.of(MemoryRows).log([turn], [])
         return len(turns) == SCRIBE_TURNS
 
     async def _log(self, turns: Sequence[EndedTurn]) -> None:
@@ -103,7 +105,7 @@ class ConversationLog:
                 entries.append(replace(entry, role=ECHO) if await self._is_echo(entry) else entry)
         if turns:
             vectors = await self._embed([entry.text for entry in entries]) if self._embed is not None else None
-            await self._store.memories.log(turns, entries, vectors)
+            await self._store.of(MemoryRows).log(turns, entries, vectors)
 
     async def _is_echo(self, entry: NewMemory) -> bool:
         """Return whether an answer says nothing but what is remembered from earlier turns."""
@@ -114,8 +116,10 @@ class ConversationLog:
         words = telling(entry.text)
         originals = []
         for scope in (entry.scope, EVERYBODY):
-            near = self._store.memories.found(scope, words, postings_max=ECHO_POSTINGS_MAX, limit=ECHO_ORIGINALS_MAX)
-            originals += await self._store.memories.get([scope], [no for no, _ in near])
+            near = self._store.of(MemoryRows).found(
+                scope, words, postings_max=ECHO_POSTINGS_MAX, limit=ECHO_ORIGINALS_MAX
+            )
+            originals += await self._store.of(MemoryRows).get([scope], [no for no, _ in near])
         await trio.lowlevel.checkpoint()
         return repeats(entry.text, [memory.text for memory in originals])
 

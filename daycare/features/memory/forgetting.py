@@ -8,10 +8,13 @@ from typing import Final
 
 import msgspec
 
+from daycare.base.documents import Attribution, NewVersion, Place
 from daycare.base.errors import NotFoundError
+from daycare.base.memories import Tier
 from daycare.base.messages import Origin
-from daycare.store.records_documents import Attribution, NewVersion, Place
-from daycare.store.records_memories import OWN_BITS, Forgotten, StoredMemory, Tier
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.memory.store.records import OWN_BITS, Forgotten, StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 
 MENTIONS_MAX: Final = 10  # of what speaks of the same: a person looks through as many
@@ -41,16 +44,16 @@ class Forgetting:
 
     async def plan(self, scope: str, numbers: Sequence[int]) -> ForgettingPlan:
         """Return what would go with these memories. Raises `NotFoundError` for one that is not in the scope."""
-        memories = await self._store.memories.get([scope], numbers)
+        memories = await self._store.of(MemoryRows).get([scope], numbers)
         if missing := set(numbers) - {memory.no for memory in memories}:
             which = ", ".join(str(no & OWN_BITS) for no in sorted(missing))
             raise NotFoundError(
                 "MEMORY_UNKNOWN", f"forgetting memory {which}: there is none", hint="use a number of a search"
             )
-        derived = await self._store.memories.derived(scope, [memory.no for memory in memories])
-        memories += await self._store.memories.get([scope], [no for no in derived if no not in set(numbers)])
+        derived = await self._store.of(MemoryRows).derived(scope, [memory.no for memory in memories])
+        memories += await self._store.of(MemoryRows).get([scope], [no for no in derived if no not in set(numbers)])
         said = [memory.no for memory in memories if memory.tier is not Tier.CHUNK]
-        turns = await self._store.memories.turns_of(scope, said)
+        turns = await self._store.of(MemoryRows).turns_of(scope, said)
         return ForgettingPlan(
             scope=scope,
             memories=tuple(memories),
@@ -68,13 +71,13 @@ class Forgetting:
         for place in plan.places:
             versions += await self._rewrite(place, [memory for memory in plan.memories if memory.place == place], by)
         numbers = [memory.no for memory in plan.memories]
-        forgotten = await self._store.memories.forget(plan.scope, numbers, turns=plan.turns, versions=versions)
+        forgotten = await self._store.of(MemoryRows).forget(plan.scope, numbers, turns=plan.turns, versions=versions)
         self._on_forgotten(plan.scope, forgotten.traces)
         return forgotten
 
     async def _rewrite(self, place: Place, chunks: Sequence[StoredMemory], by: str) -> list[tuple[Place, int]]:
         """Write a document without some of its chunks; return the versions that had them."""
-        document = await self._store.documents.get(place)
+        document = await self._store.of(DocumentRows).get(place)
         if document is not None and document.text is not None:
             text = document.text
             for chunk in chunks:
@@ -87,12 +90,12 @@ class Forgetting:
                     text=text,
                     base_hash=document.version.hash,
                 )
-                await self._store.documents.write(change)
+                await self._store.of(DocumentRows).write(change)
         had: list[tuple[Place, int]] = []
         before: int | None = None
-        while page := await self._store.documents.history(place, before=before, limit=VERSIONS_PAGE):
+        while page := await self._store.of(DocumentRows).history(place, before=before, limit=VERSIONS_PAGE):
             for version in page:
-                old = await self._store.documents.at(place, version.version)
+                old = await self._store.of(DocumentRows).at(place, version.version)
                 if old is not None and old.text and any(chunk.text in old.text for chunk in chunks):
                     had.append((place, version.version))
             before = page[-1].version
@@ -111,8 +114,8 @@ class Forgetting:
             words = {word for word in _words(memory.text) if len(word) >= _WORD_MIN_CHARS}
             if not words:
                 continue
-            near = self._store.memories.found(scope, sorted(words), postings_max=2_000, limit=3 * MENTIONS_MAX)
-            for other in await self._store.memories.get([scope], [no for no, _ in near if no not in gone]):
+            near = self._store.of(MemoryRows).found(scope, sorted(words), postings_max=2_000, limit=3 * MENTIONS_MAX)
+            for other in await self._store.of(MemoryRows).get([scope], [no for no, _ in near if no not in gone]):
                 goes = other.tier is not Tier.CHUNK and (other.agent_id, other.turn) in turns
                 if not goes and 2 * len(words & set(_words(other.text))) >= len(words):
                     found[other.no] = other

@@ -7,7 +7,7 @@ import msgspec
 from daycare.api.operations import Operation
 from daycare.base.limits import DOCUMENT_SEARCH_MAX
 from daycare.base.meaning import meaning
-from daycare.store.records_memories import Tier
+from daycare.base.memories import Tier
 
 _MOST_MS: Final = 2**63 - 1
 

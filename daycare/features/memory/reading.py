@@ -7,8 +7,10 @@ from typing import Final
 
 from daycare.actors.permission_checks import PermissionChecks
 from daycare.agent.blocks import block
+from daycare.base.documents import Layer
 from daycare.base.errors import BusyError, InvalidError
 from daycare.base.limits import LOOKUP_MAX, SEARCH_CALLS_MAX
+from daycare.base.memories import Tier
 from daycare.base.messages import Told, ToldDocument
 from daycare.base.path import Kind
 from daycare.base.permission import READ_MEMORY
@@ -26,8 +28,6 @@ from daycare.features.memory.search.lookup import (
 )
 from daycare.rules.document_paths import parse, spell
 from daycare.store.records import Agent, Turn, User
-from daycare.store.records_documents import Layer
-from daycare.store.records_memories import Tier
 from daycare.store.sqlite.store import Store
 from daycare.tools.context import SEARCHES_WITH
 

@@ -22,6 +22,7 @@ from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.events import MemoryRecalled
 from daycare.base.limits import RECALL_LINE_MAX_CHARS
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import RetrievalSection
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import PEOPLES, Kind
@@ -30,12 +31,12 @@ from daycare.base.times import local_time
 from daycare.features.memory.documents.passages import Passages
 from daycare.features.memory.loading import SEARCH, loaded
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
+from daycare.features.memory.store.records import StoredMemory
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Receipt, Turn, User
-from daycare.store.records_memories import StoredMemory, Tier
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:

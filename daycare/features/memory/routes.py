@@ -19,11 +19,12 @@ from daycare.base.connector import DIRECT
 from daycare.base.errors import InvalidError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import API_WAIT_MAX_S, FORGET_MAX, KEY_MAX_CHARS, QUESTION_MAX_CHARS
+from daycare.base.memories import Tier
 from daycare.features.memory.documents.routes import Whose, agent_of
 from daycare.features.memory.operations import SearchMemories
 from daycare.features.memory.search.searcher import answered
+from daycare.features.memory.store.records import OWN_BITS
 from daycare.store.records import Agent
-from daycare.store.records_memories import OWN_BITS, Tier
 
 if TYPE_CHECKING:
     from daycare.features.memory.service import MemoryFeature

@@ -20,6 +20,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.events import EmbedderAway
 from daycare.base.limits import EMBED_QUESTION_S
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.path import Kind
 from daycare.config import Config
@@ -31,6 +32,7 @@ from daycare.features.memory.conversation_log import ConversationLog
 from daycare.features.memory.documents.chunking import Chunking
 from daycare.features.memory.documents.passages import Passages
 from daycare.features.memory.documents.prompt_documents import PromptDocuments
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.documents.sharing import Sharing
 from daycare.features.memory.embed.service import Embedding, Model, load_local
@@ -42,6 +44,7 @@ from daycare.features.memory.search.lookup import Lookup
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.searcher import Searcher, is_search
 from daycare.features.memory.search.service import Search
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.features.memory.tools import TOOLS
 from daycare.features.memory.writing import Remembering
 from daycare.inference.configured import embedder
@@ -53,7 +56,6 @@ from daycare.plugin import Plugin, StructTool
 from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.records import Agent, Commit, InboxRow, Step, Turn, User
-from daycare.store.records_memories import Tier
 from daycare.store.sqlite.people import Secrets
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault
@@ -93,10 +95,10 @@ class MemoryFeature(Feature):
         self._on_forgotten: Callable[[], None] = lambda: None
         self._embedder = live.now.memory.embedder  # the one that there is until the next start
         self.embedding = (
-            Embedding(store.memories, self._embedder, self.load, self._trouble) if self.load is not None else None
+            Embedding(store.of(MemoryRows), self._embedder, self.load, self._trouble) if self.load is not None else None
         )
         embedding = self.embedding
-        self.prompt_documents = PromptDocuments(store.documents, self.documents, bus, clock)
+        self.prompt_documents = PromptDocuments(store.of(DocumentRows), self.documents, bus, clock)
         self.sharing = Sharing(store, self.folder)
         self.chunking = Chunking(store, self.directory.get, partial(aside, "document chunks"))
         self.passages = Passages(store, self.documents, self.prompt_documents, self.chunking, embedding, live)
@@ -169,8 +171,12 @@ class MemoryFeature(Feature):
         return parts
 
     def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
-        """Return what ends old entries of the log."""
-        return {"entries of logs": self.extraction_schedule.expire}
+        """Return what ends old entries of the log, and old versions of documents."""
+        versions = self.store.of(DocumentRows)
+        return {
+            "entries of logs": self.extraction_schedule.expire,
+            "old versions of documents": lambda now_ms: versions.thin(),
+        }
 
     def committed(self, commit: Commit) -> None:
         """Look again: a commit may have ended turns, changed memories or agents, or written documents."""
@@ -238,8 +244,8 @@ class MemoryFeature(Feature):
             self.search.drop(scope)
 
     async def _scopes(self) -> list[str]:
-        found = await self.store.memories.scopes()
-        while page := await self.store.memories.scopes(after=found[-1]) if found else []:
+        found = await self.store.of(MemoryRows).scopes()
+        while page := await self.store.of(MemoryRows).scopes(after=found[-1]) if found else []:
             found += page
         return found
 

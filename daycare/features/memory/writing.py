@@ -17,6 +17,7 @@ from daycare.agent.readings import RECALLING, recalled, told_in
 from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, REQUEST, Consent, chosen
+from daycare.base.documents import Attribution, Layer, Place
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import APPROVALS_PAGE, DAILY_LINE_MAX_CHARS, DOCUMENT_PROVENANCE_MAX, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.path import Kind
@@ -28,6 +29,7 @@ from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalAsk, ApprovalsService
 from daycare.features.memory.conversation_log import is_echo
 from daycare.features.memory.documents.records import DocumentDraft, LayerState
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import Documents, head_of
 from daycare.features.memory.reading import TurnReading
 from daycare.features.memory.search.lookup import Lookup
@@ -36,7 +38,6 @@ from daycare.rules.document_paths import DAILY, MEMORY, parse
 from daycare.rules.taint import Sources
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
-from daycare.store.records_documents import Attribution, Layer, Place
 from daycare.store.sqlite.store import Store
 
 ECHO_INLINE_MAX_CHARS: Final = 10_000  # compared with what was recalled at once, some 5 ms; more in a thread
@@ -195,9 +196,9 @@ class TurnMemory(TurnReading):
         )
         if action.verb == "append":
             new = replace(draft.by(by, key=self._key), text=action.text, base_hash=None)
-            await self._home.store.documents.append(new, action.head, action.section)
+            await self._home.store.of(DocumentRows).append(new, action.head, action.section)
         else:
-            await self._home.store.documents.write(draft.by(by, key=self._key))
+            await self._home.store.of(DocumentRows).write(draft.by(by, key=self._key))
         return self._done(draft.path, draft.total.warning)
 
     async def _approver(self, tool: str, draft: DocumentDraft, action: DocumentAction, need: Need) -> str | None:
@@ -250,7 +251,7 @@ class TurnMemory(TurnReading):
             return _told(it, path)
         states = await self._documents.explain(self._agent, path)
         newest = states[0].newest if states else None
-        if newest is not None and await self._home.store.documents.once(newest.place, self._key):
+        if newest is not None and await self._home.store.of(DocumentRows).once(newest.place, self._key):
             return self._done(path)
         self._permission = await self._permissions.check(self._agent.path, WRITE_MEMORY, self._agent.path, can_ask=True)
         return None

@@ -14,7 +14,7 @@ from daycare.base.path import Kind
 from daycare.features.signals.records import NewSignal, Signal, SignalDelivery, SignalNews
 from daycare.store.records import Agent, InboxRow
 from daycare.store.sqlite import agents, journal, mailbox
-from daycare.store.sqlite.facts import AgentExpired, Follower, Heed, TurnBegan, TurnCommitted, UserLeaving
+from daycare.store.sqlite.facts import Follower, Heed, TurnBegan, TurnCommitted, UserLeaving
 from daycare.store.sqlite.sql import Select, insert_into
 from daycare.store.sqlite.writer import Tx
 
@@ -118,7 +118,6 @@ class Listeners(Follower):
             TurnBegan: self._begun,
             TurnCommitted: self._ended,
             UserLeaving: self._leaving,
-            AgentExpired: _expire_agent,
         }
 
     def _begun(self, tx: Tx, it: TurnBegan) -> None:
@@ -137,14 +136,6 @@ class Listeners(Follower):
             (tx.now, it.user),
         )
         self.patterns.pop(it.user, None)
-
-
-def _expire_agent(tx: Tx, it: AgentExpired) -> None:
-    """Delete what an agent that died long ago subscribed to, and its heartbeat."""
-    tx.run("DELETE FROM signal_subscriptions WHERE agent_id = ?", (it.agent_id,))
-    it.deleted.append(tx.db.changes())
-    tx.run("DELETE FROM heartbeats WHERE agent_id = ?", (it.agent_id,))
-    it.deleted.append(tx.db.changes())
 
 
 def _begun(tx: Tx, it: TurnBegan, patterns: Sequence[str]) -> None:

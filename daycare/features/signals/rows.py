@@ -59,6 +59,7 @@ class SignalRows(Rows):
             why="which signals there are is decided where they are sent: subscribe it again",
             what="subscriptions to signals",
             query="SELECT count(*) FROM signal_subscriptions WHERE agent_id IN (SELECT id FROM exported)",
+            own="agent_id = ?1",
         ),
     )
     followers: ClassVar = (lives.Listeners,)
@@ -259,7 +260,7 @@ def _subscription(row: Sequence[Any]) -> SignalSubscription:
 class HeartbeatRows(Rows):
     """Since when an agent has a heartbeat, and its last beat. How often it beats is among the agent's settings."""
 
-    tables: ClassVar = (Table("heartbeats", why="when a heart has beaten here"),)
+    tables: ClassVar = (Table("heartbeats", why="when a heart has beaten here", own="agent_id = ?1"),)
 
     async def look(self, now_ms: int, limit: int) -> list[tuple[Agent, Heartbeat]]:
         """Return living agents with a heartbeat. What is new begins now, what was switched off is forgotten.

@@ -59,7 +59,6 @@ class Upkeep(Feature):
         ours: dict[str, Sweep] = {
             "messages, events and files": lambda now_ms: store.ledger.expire(self._before(now_ms), now_ms),
             "rows of agents that have ended": lambda now_ms: store.upkeep.expire_agents(self._before(now_ms)),
-            "old versions of documents": lambda now_ms: store.documents.thin(),
             "turns of the daemon's own agents": lambda now_ms: store.upkeep.expire_system(self._before(now_ms)),
         }
         self.horizon = Horizon(clock, store.upkeep.newest_ms())

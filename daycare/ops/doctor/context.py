@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from daycare import features
 from daycare.api.client import DAEMON_AWAY, Client, Json
 from daycare.base.errors import DaycareError
 from daycare.config import Config, load
@@ -74,7 +75,7 @@ class DoctorContext:
             with suppress(DaycareError):  # an older daemon may not have it
                 health = _call(home, "GET", "/v1/health")
         try:
-            inside = inspect(location, now_ms)
+            inside = inspect(location, now_ms, features.rows())
         except DaycareError as error:
             closed = error.message
         except OSError as error:

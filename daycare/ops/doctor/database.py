@@ -14,6 +14,7 @@ from daycare.base.times import when
 from daycare.features.backups.backup_store import scheduled_in
 from daycare.features.backups.engine import folder_of
 from daycare.features.backups.restoring import refuse_half
+from daycare.features.memory.documents.index import reindex_documents
 from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.finding import DoctorFinding, Level, Mend
 from daycare.ops.vanished import refuse_vanished
@@ -113,7 +114,7 @@ def _indexed(context: DoctorContext) -> bool:
 
 
 def _reindex(location: str) -> Mend:
-    return Mend("rebuild the index of the documents' words", partial(inspection.reindex_documents, location), True)
+    return Mend("rebuild the index of the documents' words", partial(reindex_documents, location), True)
 
 
 def backup(context: DoctorContext) -> Iterator[DoctorFinding]:

@@ -7,18 +7,20 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from daycare.base.consent import IDENTITY_DOCUMENTS
+from daycare.base.documents import DAILY, Attribution, DocumentVersion, Layer, NewVersion, Place
 from daycare.base.errors import DaycareError
 from daycare.base.limits import DOCUMENT_MAX_BYTES, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
 from daycare.base.zones import zone_of
+from daycare.features.memory.documents.records import Document
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.ops.importers.import_model import ImportedItem, ImportedLine, ImportedText, ImportModel
 from daycare.ops.importers.report import ImportItem
 from daycare.ops.importers.schedules import local_day
 from daycare.ops.importers.words import slug
 from daycare.rules.document_paths import IDENTITY, MEMORY, USER, parse
 from daycare.store.records import Agent, User
-from daycare.store.records_documents import DAILY, Attribution, Document, DocumentVersion, Layer, NewVersion, Place
 
 if TYPE_CHECKING:
     from daycare.ops.importers.apply import ImportApply
@@ -83,7 +85,7 @@ async def _document(
     told = _told(place, agent)
     key = taking.key("text", str(place), text)
     aside = _place(f"knowledge/{taking.product}-{slug(PurePosixPath(name).stem)}.md", user, agent)
-    store = taking.store.documents
+    store = taking.store.of(DocumentRows)
     for where in (place, aside):
         if await store.once(where, key) is not None:
             if where is place and await _approve(taking, it, place, text, user):
@@ -126,14 +128,14 @@ async def _document(
 async def _approve(taking: "ImportApply", it: ImportedText, place: Place, text: str, user: User) -> bool:
     """Let the owner stand behind a document that an import without that has brought; return whether they do so now."""
     approver = _approver(taking, user, place.name, danger=False)
-    there = await taking.store.documents.get(place) if approver else None
+    there = await taking.store.of(DocumentRows).get(place) if approver else None
     if there is None or there.version.by.approved or (there.text or "").strip() != text.strip():
         return False
     if (await taking.look(text))[1]:
         return False
     again = f"{text.rstrip()}\n\n"  # a version is another text
     base = there.version.hash
-    await taking.store.documents.write(
+    await taking.store.of(DocumentRows).write(
         NewVersion(place=place, user=user.id, by=_by(taking, it, approver), text=again, base_hash=base)
     )
     return True
@@ -149,7 +151,7 @@ async def _add_day(
     key: str,
     findings: tuple[str, ...],
 ) -> ImportItem:
-    there = await taking.store.documents.get(place)
+    there = await taking.store.of(DocumentRows).get(place)
     notes = ["added to what the day has already"] if there is not None and there.text else []
     await _append(taking, it, place, text, user, key)
     return taking.done("document", it, "taken", _told(place, agent), *notes, findings=findings)
@@ -159,7 +161,7 @@ async def _append(taking: "ImportApply", it: ImportedItem, place: Place, text: s
     day = place.name.removeprefix(DAILY).removesuffix(".md")
     head = "" if text.lstrip().startswith("# ") else f"# {day}\n\n"
     new = NewVersion(place=place, user=user.id, by=_by(taking, it, ""), text=text, key=key)
-    await taking.store.documents.append(new, head)
+    await taking.store.of(DocumentRows).append(new, head)
 
 
 def _parts(it: ImportedText, product: str) -> list[tuple[str, str]]:
@@ -252,7 +254,7 @@ async def _talk(
     async def one(day: str, said: list[str]) -> None:
         nonlocal taken, cut
         place = Place(Layer.AGENT, agent.id, f"{DAILY}{day}.md")
-        there = await taking.store.documents.get(place)
+        there = await taking.store.of(DocumentRows).get(place)
         known = set((there.text or "").splitlines()) if there is not None else set()
         fresh = [line for line in said if line not in known]
         kept = _fitting(fresh, DOCUMENT_MAX_BYTES - _ROOM_BYTES - (there.version.size if there is not None else 0))

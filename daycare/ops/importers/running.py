@@ -20,6 +20,7 @@ from daycare.features import open_store
 from daycare.features.backups.backup_store import name_of, publish
 from daycare.features.backups.making import Making
 from daycare.features.exports.archive import anonymous
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.ops import bare
 from daycare.ops.importers import daycare_ts, hermes, openclaw
 from daycare.ops.importers.apply import ImportApply
@@ -87,7 +88,7 @@ async def _take(home: Home, wish: ImportRequest, location: str, *, clock: Clock,
         if owner is None:
             raise NotFoundError("USER_UNKNOWN", f"importing for {wish.user}: no such user", hint="daycare users list")
         operator = await store.people.get(await owner_of(store, config)) or owner
-        await introduce(store.documents, Persona(config.agent.name, config.agent.tone), operator)
+        await introduce(store.of(DocumentRows), Persona(config.agent.name, config.agent.tone), operator)
         source, imported = await trio.to_thread.run_sync(_read, home, wish)
         taking = ImportApply(
             store=store,

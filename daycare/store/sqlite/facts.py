@@ -112,13 +112,6 @@ class RowsExpired(NamedTuple):
     deleted: list[int]
 
 
-class AgentExpired(NamedTuple):
-    """Nothing of an agent that died long ago is kept. Whoever deletes some of it adds to `deleted` how many rows."""
-
-    agent_id: str
-    deleted: list[int]
-
-
 class UserLeaving(NamedTuple):
     """A user is removed: nothing that comes by itself is to come any more. Their agents live still."""
 
@@ -131,6 +124,46 @@ class UserLeft(NamedTuple):
 
     user: str
     reason: str
+
+
+class AgentCutOff(NamedTuple):
+    """An agent has ended with its user: nobody works on for it."""
+
+    agent_id: str
+
+
+class Bite:
+    """How much one transaction has deleted of an agent: `rows`, some `limit` at most. `more` may be left of a kind."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.rows = 0
+        self.more = False
+
+
+class TurnsExpire(NamedTuple):
+    """Turns of an agent that died long ago are deleted next: what was kept of their words goes before them."""
+
+    agent_id: str
+    bite: Bite
+
+
+class AgentExpires(NamedTuple):
+    """An agent that died long ago is deleted next: what is its own goes before it."""
+
+    agent_id: str
+    bite: Bite
+
+
+class PersonPurged(NamedTuple):
+    """Every row of a person is removed, who is in `temp.purged_users`, `purged_roots` and `purged_agents`.
+
+    Told before all else goes. `gone` counts rows by table.
+    """
+
+    users: Sequence[str]
+    roots: Sequence[str]
+    gone: dict[str, int]
 
 
 F = TypeVar("F", bound="Follower")
@@ -152,7 +185,8 @@ class Followers:
     """All of a store, in the order in which they are told."""
 
     def __init__(self, followers: Sequence[Follower]) -> None:
-        self._all = {type(follower): follower for follower in followers}
+        self._all = {kind: follower for follower in followers for kind in reversed(type(follower).__mro__)}
+        self._each = tuple(followers)
         self._heeds: dict[type, list[Heed]] = {}
         for follower in followers:
             for fact, heed in follower.heeds().items():
@@ -160,7 +194,7 @@ class Followers:
 
     def load(self, db: apsw.Connection) -> None:
         """Have each read what it remembers."""
-        for follower in self._all.values():
+        for follower in self._each:
             follower.load(db)
 
     def tell(self, tx: "Tx", fact: tuple[Any, ...]) -> None:
@@ -169,7 +203,7 @@ class Followers:
             heed(tx, fact)
 
     def of(self, kind: type[F]) -> F:
-        """Return one of them."""
+        """Return one of them, by its class or by the port that it stands for."""
         follower = self._all[kind]
         assert isinstance(follower, kind)
         return follower

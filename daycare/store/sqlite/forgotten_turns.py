@@ -5,7 +5,7 @@ can still be told. `shreds` collects what was there, for the file to be searched
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +15,7 @@ from daycare.base.causes import words_in
 from daycare.base.errors import ConflictError
 from daycare.base.messages import Envelope, File, Message, Part, Text, ToolCall, ToolResult, read_envelope
 from daycare.store.sqlite.facts import MessageForgotten, TracesForgotten
-from daycare.store.sqlite.memory_rows import fetch, stemmer, those
+from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.turns import seqs_of
 from daycare.store.sqlite.writer import Tx
 
@@ -53,29 +53,6 @@ def came_of(tx: Tx, turns: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
         (those(turn for turn, _ in found),),
     )
     return [(agent_id, turn) for turn, agent_id in sorted(found) if (turn,) not in gone]
-
-
-def notes_since(tx: Tx, turns: Iterable[int], words: Set[str]) -> list[tuple[str, int]]:
-    """Return turns of memory workers and searches of the same users since the first of these: working notes.
-
-    Those that have any of the words, which are stems.
-    """
-    rows = fetch(
-        tx.db,
-        "SELECT t.agent_id, t.turn, h.messages, (SELECT group_concat(body) FROM steps s WHERE s.turn = t.turn)"
-        " FROM agents a JOIN turns t ON t.agent_id = a.id JOIN history h USING (turn)"
-        " WHERE a.kind IN ('memory', 'search')"
-        " AND a.user IN (SELECT user FROM turns WHERE turn IN (SELECT value FROM carray(?1)))"
-        " AND t.turn >= (SELECT min(value) FROM carray(?1))"
-        " AND NOT EXISTS (SELECT 1 FROM forgotten_turns f WHERE f.turn = t.turn) ORDER BY t.turn",
-        (those(turns),),
-    )
-    stems = stemmer(tx.db)
-    return [
-        (str(agent_id), int(turn))
-        for agent_id, turn, messages, bodies in rows
-        if not words.isdisjoint(stems(f"{messages} {bodies or ''}"))
-    ]
 
 
 def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *, traces: bool = True) -> int:

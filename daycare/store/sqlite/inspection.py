@@ -12,6 +12,7 @@ import msgspec
 
 from daycare.base.cron import CronSpec
 from daycare.base.errors import BrokenError, DaycareError
+from daycare.store.records_metrics import Vectors
 from daycare.store.sqlite.database import (
     BUSY_TIMEOUT_MS,
     MEMORY,
@@ -21,26 +22,19 @@ from daycare.store.sqlite.database import (
     migrations,
     snapshots,
 )
-from daycare.store.sqlite.document_versions import WHOLE
-from daycare.store.sqlite.memory_rows import fetch
 from daycare.store.sqlite.people import operators
+from daycare.store.sqlite.rows import Rows, tables_of
+from daycare.store.sqlite.sql import fetch
 
 _DAY_MS: Final = 86_400_000
 _SHOWN: Final = 20  # of a list
 _STEPS: Final = 100_000  # of SQLite's machine, between two looks at the clock: some ms
-_DATED: Final = (  # tables whose rows only grow in number, with the column that says when
+_DATED: Final = (  # tables of the core whose rows only grow in number, with the column that says when
     ("inbox", "seq", "created_at"),
     ("outbox", "seq", "created_at"),
     ("history", "turn", "ended_at"),
-    ("documents", "no", "created_at"),
-    ("cron_runs", "no", "created_at"),
 )
 _OWN_TABLES: Final = ("users", "inbox", "outbox")  # a database without them is some other program's
-_ASTRAY: Final = (  # documents that are found and should not be, or should be and are not
-    "SELECT (SELECT count(*) FROM living_documents WHERE no NOT IN (SELECT id FROM documents_text_docsize))"
-    " + (SELECT count(*) FROM documents_text_docsize WHERE id NOT IN (SELECT no FROM living_documents))"
-)
-
 _HEARD: Final = (
     "SELECT substr(sender, 1, instr(sender, ':') - 1) AS connector, max(created_at) FROM (SELECT sender, created_at"
     " FROM inbox ORDER BY seq DESC LIMIT 5000) WHERE instr(sender, ':') > 1 GROUP BY connector"
@@ -56,14 +50,6 @@ class InspectedJob(msgspec.Struct, frozen=True, kw_only=True):
     spec: CronSpec | None
     paused: bool
     next_at: int | None
-
-
-class Vectors(msgspec.Struct, frozen=True):
-    """An embedder of which there are vectors."""
-
-    model: str
-    dimensions: int
-    vectors: int
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,8 +89,11 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...]
 
 
-def inspect(location: str, now_ms: int) -> Inspection | None:
-    """Return what is in a database, None where there is none. Raises `BrokenError` for what is none of daycare's."""
+def inspect(location: str, now_ms: int, rows: Sequence[type[Rows]]) -> Inspection | None:
+    """Return what is in a database, None where there is none; `rows` are those of capabilities.
+
+    Raises `BrokenError` for what is none of daycare's.
+    """
     if location == MEMORY or not Path(location).exists():
         return None
     with describing(location), closing(connect_reader(location)) as db:
@@ -123,7 +112,7 @@ def inspect(location: str, now_ms: int) -> Inspection | None:
         if not tables.issuperset(_OWN_TABLES):
             raise BrokenError("NOT_DAYCARES", f"looking into {location}: it is a database, but none of daycare's")
         if schema == known:  # of older ones the next start makes this one; newer ones are not understood
-            facts |= _contents(db, now_ms)
+            facts |= _contents(db, now_ms, rows)
         return Inspection(**facts)
 
 
@@ -176,22 +165,13 @@ def upgraded_from(location: str) -> list[Path]:
 
 def tidy(location: str) -> None:
     """Bring the log of commits into the file, and let SQLite refresh what it knows of its indexes."""
-    with describing(location), closing(_writer(location)) as db:
+    with describing(location), closing(open_alone(location)) as db:
         db.execute("PRAGMA optimize").fetchall()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def reindex_documents(location: str) -> None:
-    """Make the index of the documents' words anew, of those that live."""
-    with describing(location), closing(_writer(location)) as db, db:
-        db.execute("INSERT INTO documents_text (documents_text) VALUES ('delete-all')").fetchall()
-        db.execute(
-            "INSERT INTO documents_text (rowid, scope, name, text)"
-            f" SELECT d.no, d.scope, d.name, {WHOLE} FROM living_documents l JOIN documents d ON d.no = l.no"
-        ).fetchall()
-
-
-def _writer(location: str) -> apsw.Connection:
+def open_alone(location: str) -> apsw.Connection:
+    """Open a database to mend it."""
     db = apsw.Connection(location, flags=apsw.SQLITE_OPEN_READWRITE)
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     db.execute("PRAGMA synchronous = FULL; PRAGMA secure_delete = ON").fetchall()
@@ -205,22 +185,14 @@ def _tables(db: apsw.Connection) -> set[str]:
     return {str(name) for (name,) in fetch(db, "SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def _contents(db: apsw.Connection, now_ms: int) -> dict[str, Any]:
-    newest = [
-        (count(db, f"SELECT coalesce((SELECT {at} FROM {table} ORDER BY {key} DESC LIMIT 1), 0)"), table)
-        for table, key, at in _DATED
-    ]
+def _contents(db: apsw.Connection, now_ms: int, rows: Sequence[type[Rows]]) -> dict[str, Any]:
+    newest = _newest(db, rows)
     owners = operators(db)
     runs = "FROM (SELECT * FROM cron_runs ORDER BY no DESC LIMIT 10000) WHERE"  # the newest: some ms
     since = (now_ms - _DAY_MS, _SHOWN)
-    vectors = fetch(
-        db,
-        "SELECT model, dimensions, (SELECT coalesce(sum(vectors), 0) FROM memory_embedded e WHERE e.model = m.no)"
-        " FROM memory_models m ORDER BY no",
-    )
     return {
-        "newest_at": max(newest)[0],
-        "newest_in": max(newest)[1],
+        "newest_at": newest[0],
+        "newest_in": newest[1],
         "owner": owners[0].id if owners else "",
         "zones": tuple(
             fetch(db, "SELECT id, zone FROM users WHERE removed_at IS NULL AND kind = 'person' ORDER BY id")
@@ -243,10 +215,16 @@ def _contents(db: apsw.Connection, now_ms: int) -> dict[str, Any]:
         ),
         "unread": count(db, "SELECT count(*) FROM inbox WHERE state = 0"),
         "heard": tuple(fetch(db, _HEARD)),
-        "memories": count(db, "SELECT coalesce(sum(living), 0) FROM memory_scopes"),
-        "vectors": tuple(Vectors(*row) for row in vectors),
-        "astray": count(db, _ASTRAY),
-    }
+    } | {name: value for each in rows for name, value in each.inspected(db).items()}
+
+
+def _newest(db: apsw.Connection, rows: Sequence[type[Rows]]) -> tuple[int, str]:
+    """Return when the newest row was written, and in which table."""
+    dated = [(table.name, table.number, "created_at") for table in tables_of(rows) if table.number]
+    found = []
+    for table, key, at in (*_DATED, *dated):
+        found.append((count(db, f"SELECT coalesce((SELECT {at} FROM {table} ORDER BY {key} DESC LIMIT 1), 0)"), table))
+    return max(found)
 
 
 def _jobs(db: apsw.Connection) -> list[InspectedJob]:

@@ -1,6 +1,7 @@
 """What the store tells of itself in numbers: a few bounded queries, in a thread, that give up when they take long."""
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import apsw
@@ -9,21 +10,22 @@ import trio
 from daycare.store.records_metrics import Queue, StoreMetrics
 from daycare.store.sqlite.agents import counts_of_agents
 from daycare.store.sqlite.database import count, counted
-from daycare.store.sqlite.memory_rows import fetch
 from daycare.store.sqlite.readers import Readers
+from daycare.store.sqlite.rows import Rows
+from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.writer import Writer
 
 _DEADLINE_S: Final = 2.0
 _STEPS: Final = 5_000  # of SQLite's machine between two looks at the time
 _ROWS_MAX: Final = 20_000  # of one queue
-_AGENTS_MAX: Final = 1_000  # with a log that nobody has looked at
 
 
 class StoreMetricsReader:
     """How much of everything there is."""
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
+    def __init__(self, writer: Writer, readers: Readers, rows: Sequence[type[Rows]]) -> None:
         self._readers = readers
+        self._rows = rows  # of capabilities
         self._inline = writer.inline
         self._limiter = trio.CapacityLimiter(1)
 
@@ -38,19 +40,12 @@ class StoreMetricsReader:
         with self._readers.lent() as db:
             db.set_progress_handler(lambda: time.monotonic() > ends_at, _STEPS)
             try:
-                return _measures(db)
+                return _measures(db, self._rows)
             finally:
                 db.set_progress_handler(None)
 
 
-def _measures(db: apsw.Connection) -> StoreMetrics:
-    entry = "SELECT created_at FROM memories WHERE agent_id = m.agent_id AND tier = 'log' AND no > m.through"
-    [(logs, oldest)] = fetch(
-        db,
-        f"SELECT count(*), coalesce(min(({entry} ORDER BY no LIMIT 1)), 0)"
-        " FROM (SELECT agent_id, through FROM memory_marks WHERE newest > through LIMIT ?) m",
-        (_AGENTS_MAX,),
-    )
+def _measures(db: apsw.Connection, rows: Sequence[type[Rows]]) -> StoreMetrics:
     page = count(db, "PRAGMA page_size")
     return StoreMetrics(
         inbox=_queues(db, "kind", "inbox WHERE state = 0"),
@@ -58,12 +53,11 @@ def _measures(db: apsw.Connection) -> StoreMetrics:
         agents=counts_of_agents(db),
         dead_letters=counted(db, "dead.waiting"),
         approvals=counted(db, "approvals.pending"),
-        uncurated=logs,
-        uncurated_at=oldest,
         cron_jobs=counted(db, "cron.jobs"),
         cron_next_at=count(db, "SELECT coalesce(min(next_at), 0) FROM cron_jobs WHERE next_at IS NOT NULL"),
         bytes=count(db, "PRAGMA page_count") * page,
         free_bytes=count(db, "PRAGMA freelist_count") * page,
+        **{name: number for each in rows for name, number in each.measured(db).items()},
     )
 
 

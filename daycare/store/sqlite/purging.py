@@ -3,7 +3,7 @@
 Numbers that count on are never given again, so of some tables the newest row stays without anything in it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Final
 
@@ -11,18 +11,15 @@ import apsw
 import msgspec
 
 from daycare.base.errors import ForbiddenError, NotFoundError
-from daycare.store.records_documents import Layer
 from daycare.store.sqlite import budgets, scrub
 from daycare.store.sqlite.database import count, describing, open_writer
-from daycare.store.sqlite.document_versions import WHOLE
-from daycare.store.sqlite.memory_rows import fetch, remove
-from daycare.store.sqlite.rows import Rows, followers_of
+from daycare.store.sqlite.facts import PersonPurged
+from daycare.store.sqlite.rows import PURGED_PATH, Rows, followers_of, tables_of
+from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.writer import Tx, WriterCache
 
-_PAGE: Final = 2_000
 _TARGET_MIN_CHARS: Final = 5  # of an account, to be looked for inside of what a connector remembers
-_INDEXES: Final = ("memory_words", "memory_postings", "documents_text")
-_APART: Final = ("users", "documents", "living_documents", "memories", "forgetting")  # not deleted like the others
+_APART: Final = ("users", "forgetting")  # not deleted like the others
 _BLANKS: Final = {  # table: (its number, what is left of the newest row)
     "inbox": (
         "seq",
@@ -44,23 +41,12 @@ _BLANKS: Final = {  # table: (its number, what is left of the newest row)
         "key = 'purged:' || id, user = 'system', origin = 'system', name = '', media_type = '', size = 0, data = NULL,"
         " remote = NULL",
     ),
-    "documents": (
-        "no",
-        "layer = 'agent', owner = '', name = 'purged-' || no, version = 1, user = 'system', origin = 'system',"
-        " author = '', approver = '', reason = '', provenance = '[]', hash = '', base_hash = '', size = 0, key = '',"
-        " scope = '', text = NULL, tail = 0",
-    ),
 }
-_UNDER: Final = (  # no table has a column `root`: `path` in it is always the outer one's
-    "EXISTS (SELECT 1 FROM purged_roots r WHERE {0} = r.root OR substr({0}, 1, length(r.root) + 1) = r.root || '/')"
-)
 _NAMES: Final = {  # what people call rows of the core
     "agents": "agents",
     "inbox": "messages",
     "outbox": "replies",
     "history": "turns",
-    "documents": "versions of documents",
-    "memories": "memories",
     "files": "files",
     "user_connector_keys": "accounts",
     "spend": "calls of models",
@@ -85,19 +71,19 @@ def look(location: str, user: str, rows: Sequence[type[Rows]]) -> PurgedPerson:
     Raises `NotFoundError`, `ForbiddenError` PURGE_OPERATOR.
     """
     with describing(location), closing(open_writer(location)) as db:
-        return _person(db, user, _names(rows))
+        return _person(db, user, _Tables(rows))
 
 
 def purge(location: str, user: str, now_ms: int, rows: Sequence[type[Rows]]) -> dict[str, int]:
     """Remove a person; return how many rows went, by what they were. Nobody else has the database open."""
     with describing(location), closing(open_writer(location)) as db:
         scrub.recover(db)
-        names = _names(rows)
-        person = _person(db, user, names)
+        tables = _Tables(rows)
+        person = _person(db, user, tables)
         tx = Tx(db, now_ms, WriterCache(db, followers_of(rows)))
         db.execute("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON").fetchall()
         try:
-            gone = _purge(tx, person, names)
+            gone = _purge(tx, person, tables)
             scrub.begin(tx, "system")
             db.execute("COMMIT")
         finally:
@@ -107,11 +93,30 @@ def purge(location: str, user: str, now_ms: int, rows: Sequence[type[Rows]]) -> 
     return gone
 
 
-def _names(rows: Sequence[type[Rows]]) -> dict[str, str]:
-    return _NAMES | {table.name: table.called for each in rows for table in each.tables if table.called}
+class _Tables:
+    """The tables that have rows of people, of the core and of capabilities."""
+
+    def __init__(self, rows: Sequence[type[Rows]]) -> None:
+        known = tables_of(rows)
+        self.names = _NAMES | {table.name: table.called for table in known if table.called}
+        self._declared = {table.name: table.whose for table in known if table.whose}
+        self._apart = {*_APART, *(table.name for table in known if table.apart)}
+
+    def whose(self, db: apsw.Connection, table: str) -> str:
+        """Return what says that a row is theirs; empty for a table that has nobody's."""
+        return self._declared.get(table) or _whose(db, table)
+
+    def plain(self, db: apsw.Connection) -> Iterator[str]:
+        """Yield those whose rows are deleted by nothing but that condition."""
+        rows = fetch(
+            db,
+            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite!_%'"
+            " ESCAPE '!' ORDER BY name",
+        )
+        yield from (str(name) for (name,) in rows if name not in self._apart)
 
 
-def _person(db: apsw.Connection, user: str, names: Mapping[str, str]) -> PurgedPerson:
+def _person(db: apsw.Connection, user: str, tables: _Tables) -> PurgedPerson:
     rows = fetch(
         db,
         "WITH RECURSIVE those (id) AS (SELECT id FROM users WHERE id = ?1 UNION SELECT u.id FROM users u"
@@ -136,7 +141,10 @@ def _person(db: apsw.Connection, user: str, names: Mapping[str, str]) -> PurgedP
     ]
     roots = (*(f"/{id_}" for id_ in users), *under)
     _choose(db, users, roots)
-    counts = {names[name]: many for name in names if (many := count(db, _sql(db, "SELECT count(*) FROM", name)))}
+    counts = {}
+    for name, called in tables.names.items():
+        if many := count(db, f"SELECT count(*) FROM {name} WHERE {tables.whose(db, name)}"):
+            counts[called] = many
     return PurgedPerson(users=users, roots=roots, accounts=tuple(keys), counts=counts)
 
 
@@ -151,51 +159,35 @@ def _choose(db: apsw.Connection, users: tuple[str, ...], roots: tuple[str, ...])
     db.executemany("INSERT INTO purged_roots VALUES (?)", [(root,) for root in roots])
     db.execute(
         f"INSERT INTO purged_agents SELECT id FROM agents WHERE user IN (SELECT id FROM purged_users)"
-        f" OR {_UNDER.format('path')}"
+        f" OR {PURGED_PATH.format('path')}"
     )
 
 
-def _sql(db: apsw.Connection, verb: str, table: str) -> str:
-    return f"{verb} {table} WHERE {_whose(db, table)}"
-
-
 def _whose(db: apsw.Connection, table: str) -> str:
-    """Return what says that a row is theirs; empty for a table that has nobody's."""
-    if table == "documents":
-        mine = f"layer = '{Layer.AGENT}' AND owner IN (SELECT id FROM purged_agents)"
-        whose = _UNDER.format("('/' || owner)")  # a user's id, or a scope below it
-        return f"({mine}) OR (layer NOT IN ('{Layer.AGENT}', '{Layer.GLOBAL}') AND {whose})"
+    """Return what the columns of a table say of whose a row is; empty for a table that has nobody's."""
     columns = {str(name) for _, name, *_ in fetch(db, f"PRAGMA table_info({table})")}
     found = []
     if "user" in columns:
         found.append("user IN (SELECT id FROM purged_users)")
     if "agent_id" in columns:
         found.append("agent_id IN (SELECT id FROM purged_agents)")
-    found += [_UNDER.format(column) for column in ("path", "payer") if column in columns]
+    found += [PURGED_PATH.format(column) for column in ("path", "payer") if column in columns]
     return " OR ".join(found)
 
 
-def _tables(db: apsw.Connection) -> Iterator[str]:
-    rows = fetch(db, "SELECT name FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL ORDER BY name")
-    for (name,) in rows:
-        if not name.startswith(("sqlite_", *_INDEXES)) and name not in _APART:
-            yield str(name)
-
-
-def _purge(tx: Tx, person: PurgedPerson, names: Mapping[str, str]) -> dict[str, int]:
+def _purge(tx: Tx, person: PurgedPerson, tables: _Tables) -> dict[str, int]:
     db = tx.db
-    gone = {"memories": _memories(tx, person), "documents": _documents(tx)}
+    gone: dict[str, int] = {}
+    tx.tell(PersonPurged(person.users, person.roots, gone))
     gone["spending"] = budgets.forget(db, _whose(db, "spending"), _whose(db, "reservations"))
     for table, (number, blank) in _BLANKS.items():
-        if table != "documents":
-            tx.run(
-                f"UPDATE {table} SET {blank} WHERE {number} = (SELECT max({number}) FROM {table})"
-                f" AND ({_whose(db, table)})"
-            )
-            gone[table] = db.changes()
-    for table in _tables(db):
-        if whose := _whose(db, table):
-            tx.run(f"DELETE FROM {table} WHERE {whose}")
+        tx.run(
+            f"UPDATE {table} SET {blank} WHERE {number} = (SELECT max({number}) FROM {table}) AND ({_whose(db, table)})"
+        )
+        gone[table] = db.changes()
+    for table in tables.plain(db):
+        if theirs := tables.whose(db, table):
+            tx.run(f"DELETE FROM {table} WHERE {theirs}")
             gone[table] = gone.get(table, 0) + db.changes()
     tx.run("DELETE FROM events WHERE EXISTS (SELECT 1 FROM purged_roots r WHERE instr(event, '\"' || r.root || '/'))")
     gone["events"] += db.changes()
@@ -203,53 +195,9 @@ def _purge(tx: Tx, person: PurgedPerson, names: Mapping[str, str]) -> dict[str, 
     tx.run("DELETE FROM users WHERE id IN (SELECT id FROM purged_users)")
     found: dict[str, int] = {}
     for table, many in gone.items():
-        name = names.get(table, "other rows")
+        name = tables.names.get(table, "other rows")
         found[name] = found.get(name, 0) + many
     return {name: many for name, many in found.items() if many}
-
-
-def _memories(tx: Tx, person: PurgedPerson) -> int:
-    """Remove memories, as long as their words are known: the index has to be told which of them go."""
-    scopes = [*person.users, *(root.removeprefix("/") for root in person.roots)]
-    numbers = {
-        no
-        for scope in dict.fromkeys(scopes)
-        for (no,) in fetch(
-            tx.db,
-            "SELECT m.no FROM memory_scopes s JOIN memories m ON m.no BETWEEN s.no << 32 AND (s.no << 32) + 4294967295"
-            " WHERE s.scope = ?1 OR substr(s.scope, 1, length(?1) + 1) = ?1 || '/'",
-            (scope,),
-        )
-    }
-    whose = _whose(tx.db, "memories")
-    numbers |= {no for (no,) in fetch(tx.db, f"SELECT no FROM memories WHERE {whose}")}
-    rows = sorted(numbers)
-    for first in range(0, len(rows), _PAGE):
-        page = rows[first : first + _PAGE]
-        remove(tx, page, hashes=False)
-        tx.db.executemany("DELETE FROM memories WHERE no = ?", [(no,) for no in page])
-    for scope in dict.fromkeys(scopes):
-        tx.run(
-            "DELETE FROM memory_scopes WHERE scope = ?1 OR substr(scope, 1, length(?1) + 1) = ?1 || '/'",
-            (scope,),
-        )
-    return len(rows)
-
-
-def _documents(tx: Tx) -> int:
-    whose = _whose(tx.db, "documents")
-    tx.run(
-        "INSERT INTO documents_text (documents_text, rowid, scope, name, text)"
-        f" SELECT 'delete', no, scope, name, {WHOLE} FROM documents d"
-        f" WHERE no IN (SELECT no FROM living_documents) AND ({whose})"
-    )
-    tx.run(f"DELETE FROM living_documents WHERE {whose}")
-    tx.run(f"DELETE FROM memory_documents WHERE {whose}")
-    number, blank = _BLANKS["documents"]
-    tx.run(f"UPDATE documents SET {blank} WHERE {number} = (SELECT max({number}) FROM documents) AND ({whose})")
-    blanked = tx.db.changes()
-    tx.run(f"DELETE FROM documents WHERE {whose}")
-    return blanked + tx.db.changes()
 
 
 def _accounts(tx: Tx, person: PurgedPerson) -> None:

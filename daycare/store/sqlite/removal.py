@@ -10,7 +10,7 @@ from daycare.base.errors import ConflictError
 from daycare.base.path import Kind
 from daycare.store.records import User
 from daycare.store.sqlite import budgets, lives, outbox, people
-from daycare.store.sqlite.facts import UserLeaving, UserLeft
+from daycare.store.sqlite.facts import AgentCutOff, UserLeaving, UserLeft
 from daycare.store.sqlite.writer import Tx
 
 _REASON: Final = "its user was removed"
@@ -59,7 +59,7 @@ def _end_agents(tx: Tx, user: User) -> None:
     for (agent_id,) in found:
         lives.set_state(tx, str(agent_id), "dead", _REASON, None)
         tx.commit.cut_off.add(str(agent_id))
-        tx.run("UPDATE memory_marks SET through = newest WHERE agent_id = ?", (agent_id,))  # no worker reads on
+        tx.tell(AgentCutOff(str(agent_id)))
 
 
 def _address(user: User) -> str:

@@ -15,12 +15,16 @@ import trio
 
 from daycare.base.errors import BusyError
 from daycare.store.sqlite.database import checkpoint, count, describing
-from daycare.store.sqlite.memory_rows import stemmer
+from daycare.store.sqlite.sql import fetch
+from daycare.store.sqlite.stems import stemmer
 from daycare.store.sqlite.writer import Tx, Writer
 
 FORGET_WAIT_S: Final = 30.0  # for readers of the file, before old pages can be overwritten
 
-_INDEXES: Final = ("memory_words", "documents_text")
+_INDEXES: Final = (
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE % USING fts5 (%'"
+    " ORDER BY name DESC"
+)
 _MERGED_PAGES: Final = 256  # of an index with one commit, some 20 ms: other commits go between
 _RETRY_MIN_S, _RETRY_MAX_S = 0.05, 1.0
 _READ_BYTES: Final = 1024 * 1024
@@ -43,7 +47,7 @@ def begin(tx: Tx, user: str) -> None:
 def recover(db: apsw.Connection) -> None:
     """Clean the files if that was interrupted. To be called before anybody else reads them."""
     if db.execute("SELECT 1 FROM forgetting").fetchone() is not None:
-        for index in _INDEXES:
+        for index in _indexes(db):
             db.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
         db.execute("VACUUM")
         db.execute("DELETE FROM forgetting")
@@ -59,7 +63,7 @@ async def clean(writer: Writer, reader: apsw.Connection, pieces: list[bytes]) ->
     last = count(reader, "SELECT coalesce(max(no), 0) FROM forgetting")
     if not tries:
         return
-    for index in _INDEXES:
+    for index in _indexes(reader):
         await _merge(writer, index)
     if reader.filename:
         await _overwrite(writer)
@@ -67,6 +71,11 @@ async def clean(writer: Writer, reader: apsw.Connection, pieces: list[bytes]) ->
             await writer.alone(_rewrite)
             await _overwrite(writer)
     await writer.write(lambda tx: tx.run("DELETE FROM forgetting WHERE no <= ?", (last,)))
+
+
+def _indexes(db: apsw.Connection) -> list[str]:
+    """Return the indexes of words."""
+    return [str(name) for (name,) in fetch(db, _INDEXES)]
 
 
 async def _shown(writer: Writer, reader: apsw.Connection, pieces: list[bytes]) -> bool:

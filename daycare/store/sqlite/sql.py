@@ -3,7 +3,8 @@
 Parts are constants of the store. What comes from outside is none, but bound: a test looks at every statement for that.
 """
 
-from collections.abc import Callable, Collection
+from array import array
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 import apsw
@@ -49,3 +50,14 @@ def delete_older(table: str, key: str, ended: str) -> str:
 def marks(values: Collection[object]) -> str:
     """Return a mark for each value, as `IN (...)` takes them."""
     return ", ".join("?" * len(values))
+
+
+def those(numbers: Iterable[int]) -> object:
+    """Return numbers as a table for `SELECT value FROM carray(?)`."""
+    return apsw.carray(array("q", numbers) or array("q", (-1,)))  # an empty one is refused
+
+
+def fetch(db: apsw.Connection, sql: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Run a statement and return its rows."""
+    rows: list[tuple[Any, ...]] = db.execute(sql, bindings).fetchall()
+    return rows

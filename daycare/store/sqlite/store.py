@@ -27,19 +27,17 @@ from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.behaviours import BehaviourStore
 from daycare.store.sqlite.database import MEMORY, connect_reader, describing, file_of, open_writer
 from daycare.store.sqlite.dead import DeadLetters
-from daycare.store.sqlite.documents import DocumentStore
 from daycare.store.sqlite.files import Files
 from daycare.store.sqlite.guard import Guard
 from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.intake import IntakeStore
 from daycare.store.sqlite.ledger import Ledger
 from daycare.store.sqlite.mark import Loss, Mark
-from daycare.store.sqlite.memories import Memories
 from daycare.store.sqlite.metrics import StoreMetricsReader
 from daycare.store.sqlite.outbox import Outbox
 from daycare.store.sqlite.people import PeopleStore, Secrets
 from daycare.store.sqlite.readers import Readers
-from daycare.store.sqlite.rows import Rows, followers_of
+from daycare.store.sqlite.rows import Rows, followers_of, tables_of
 from daycare.store.sqlite.strangers import Strangers
 from daycare.store.sqlite.summaries import Summaries
 from daycare.store.sqlite.timers import Timers
@@ -92,15 +90,13 @@ class Store:
         self.summaries = Summaries(*parts)
         self.outbox = Outbox(*parts)
         self.files = Files(*parts, self._readers)
-        self.documents = DocumentStore(*parts, self._readers)
-        self.memories = Memories(*parts, self._readers, clock)
         self.budgets = budgets.BudgetStore(*parts)
         self.timers = Timers(*parts)
-        self.tables = tuple(table for kind in rows for table in kind.tables)  # of capabilities
-        self._rows: dict[type, Rows] = {kind: kind(*parts, self._readers) for kind in rows}
+        self.tables = tables_of(rows)
+        self._rows: dict[type, Rows] = {kind: kind(*parts, self._readers, clock) for kind in rows}
         self.behaviours = BehaviourStore(*parts)
-        self.upkeep = UpkeepStore(*parts)
-        self.metrics = StoreMetricsReader(self._writer, self._readers)
+        self.upkeep = UpkeepStore(*parts, rows)
+        self.metrics = StoreMetricsReader(self._writer, self._readers, rows)
         self.commits = self._writer.commits
         self.dead = DeadLetters(*parts)
         self.ledger = Ledger(*parts, self._readers)

@@ -2,23 +2,22 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import apsw
 
 from daycare.base.errors import BrokenError, UnavailableError
-from daycare.store.records_documents import Layer
 from daycare.store.records_upkeep import Space, UnreadMessage, Vitals
 from daycare.store.sqlite.database import count, counted
-from daycare.store.sqlite.document_versions import WHOLE
-from daycare.store.sqlite.facts import AgentExpired
-from daycare.store.sqlite.memory_rows import fetch, remove
+from daycare.store.sqlite.facts import AgentExpires, Bite, TurnsExpire
+from daycare.store.sqlite.rows import Rows, tables_of
+from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.writer import Tx, Writer
 
 _BITE_ROWS: Final = 500  # deleted in one transaction: a memory costs 0.1 ms, a document of 100 KB some ms
 _TURNS: Final = 200  # among them: four tables, and conversations may be long
-_DOCUMENTS: Final = 20  # versions among them, which may have 100 KB each
 _AGENTS: Final = 64  # dead ones looked at in one bite: a few of them may have to wait for newer rows
 _LOOKED_AT: Final = 10_000  # newest rows of a table that are looked through for a report, some 3 ms
 _WAITING_FEW: Final = 1_000  # messages, looked at in some 2 ms
@@ -29,14 +28,14 @@ _DEAD: Final = (
     " (SELECT 1 FROM agents c WHERE c.parent = a.id AND c.state <> 'dead') AND NOT EXISTS"
     " (SELECT 1 FROM approvals p WHERE p.agent_id = a.id AND p.state = 'pending') ORDER BY ended_at LIMIT ?"
 )
-_LOGGED: Final = "EXISTS (SELECT 1 FROM memory_logged l WHERE t.turn BETWEEN l.first AND l.last)"
 _OWN: Final = (  # tables with rows of an agent by its id, and what may be deleted of them
     ("summaries", "agent_id = ?1"),
     ("waits", "agent_id = ?1"),
     ("timers", "agent_id = ?1"),
     ("sessions", "agent_id = ?1"),
     ("behaviour_states", "agent_id = ?1"),
-    ("memory_marks", "agent_id = ?1"),
+)
+_LEFT: Final = (  # ... and at last
     ("outbox", "path = ?2 AND state < 2 AND agent_id = ?1 AND seq < (SELECT max(seq) FROM outbox)"),
     ("dead_letters", "agent_id = ?1 AND created_at < ?3 AND no < (SELECT max(no) FROM dead_letters)"),
 )
@@ -59,9 +58,10 @@ def _newest_ms(reader: apsw.Connection, table: str, key: str, at: str) -> int:
 class UpkeepStore:
     """Deletion of what belonged to the dead, the size of the store, and how things in it are."""
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+    def __init__(self, writer: Writer, reader: apsw.Connection, rows: Sequence[type[Rows]] = ()) -> None:
         self._writer = writer
         self._reader = reader
+        self._expiry = _Expiry(rows)
         self._newest_ms = max(_newest_ms(reader, *where) for where in _COMMITTED)
 
     def newest_ms(self) -> int:
@@ -76,7 +76,7 @@ class UpkeepStore:
         learned from its log is its person's and stays; so does what has a time of its own, such as money spent. An
         agent with a child that lives stays, and so does the newest row of each kind until there is a newer one.
         """
-        return await self._writer.write(lambda tx: _expire_agents(tx, before_ms))
+        return await self._writer.write(lambda tx: self._expiry.agents(tx, before_ms))
 
     async def expire_system(self, before_ms: int) -> int:
         """Delete a bounded number of turns of the daemon's own agents that ended before `before_ms`; return how many.
@@ -84,17 +84,7 @@ class UpkeepStore:
         Nobody reads on in their conversations.
         """
 
-        def run(tx: Tx) -> int:
-            rows = fetch(
-                tx.db,
-                "SELECT t.turn FROM agents a JOIN turns t ON t.agent_id = a.id JOIN history h ON h.turn = t.turn"
-                f" WHERE a.user = 'system' AND a.kind = 'system' AND h.ended_at < ? AND {_LOGGED} AND t.turn <"
-                " (SELECT max(turn) FROM turns) LIMIT ?",
-                (before_ms, _BITE_ROWS),
-            )
-            return _delete_turns(tx, [turn for (turn,) in rows])
-
-        return await self._writer.write(run)
+        return await self._writer.write(lambda tx: self._expiry.system(tx, before_ms))
 
     async def space(self) -> Space:
         """Return how large the store is."""
@@ -214,61 +204,71 @@ def _mb(size: int) -> str:
 # -- the dead ----------------------------------------------------------------------------------------------------------
 
 
-def _expire_agents(tx: Tx, before_ms: int) -> int:
-    deleted = 0
-    for agent_id, path in fetch(tx.db, _DEAD, (before_ms, _AGENTS)):
-        deleted += _delete_own(tx, agent_id, path, before_ms)
-        if deleted >= _BITE_ROWS:
-            break
-    return deleted
+class _Expiry:
+    """Deletes rows of the dead, those of capabilities as they declare it."""
 
+    def __init__(self, rows: Sequence[type[Rows]]) -> None:
+        tables = tables_of(rows)
+        self._done = " AND ".join([each.is_done for each in rows if each.is_done] or ["TRUE"])
+        own = [(table.name, table.own) for table in tables if table.own and not table.apart]
+        self._own = (*_OWN, *own, *_LEFT)
+        self._apart = [(table.name, table.own) for table in tables if table.own and table.apart]
 
-def _delete_own(tx: Tx, agent_id: str, path: str, before_ms: int) -> int:
-    """Delete some of what an agent had, and itself when nothing is left; return how many rows."""
-    before = tx.db.total_changes()
-    log = fetch(tx.db, "SELECT no FROM memories WHERE agent_id = ? AND tier = 'log' LIMIT ?", (agent_id, _BITE_ROWS))
-    numbers = [no for (no,) in log]
-    deleted = remove(tx, numbers, hashes=False)
-    for no in numbers:  # what was forgotten has left a hash, which `remove` does not look at
-        tx.run("DELETE FROM memories WHERE no = ? AND text IS NULL", (no,))
-    newest = "SELECT max(turn) FROM turns"
-    turns = fetch(
-        tx.db,
-        f"SELECT turn FROM turns t WHERE agent_id = ? AND turn < ({newest}) AND {_LOGGED} LIMIT ?",
-        (agent_id, _TURNS),
-    )
-    deleted += _delete_turns(tx, [turn for (turn,) in turns])
-    deleted += _delete_documents(tx, agent_id)
-    if deleted >= _BITE_ROWS or len(numbers) == _BITE_ROWS or len(turns) == _TURNS:
-        return max(deleted, 1)
-    for table, which in _OWN:
-        key = _KEYS.get(table)
-        where = which if key is None else f"{key} IN (SELECT {key} FROM {table} WHERE {which} LIMIT {_BITE_ROWS})"
-        bindings = (agent_id, path, before_ms)[: 3 if "?3" in where else 2 if "?2" in where else 1]
-        tx.run(f"DELETE FROM {table} WHERE {where}", bindings)
-        deleted += (many := tx.db.changes())
-        if many and table == "dead_letters":
-            tx.memory.count_letters(tx.db)
-    theirs: list[int] = []
-    tx.tell(AgentExpired(agent_id, theirs))
-    deleted += sum(theirs)
-    if not _is_anywhere(tx, agent_id):
-        tx.run("DELETE FROM agents WHERE id = ?", (agent_id,))
-        tx.commit.agents.add(agent_id)
-        deleted += 1
-    return deleted if tx.db.total_changes() > before else 0
+    def agents(self, tx: Tx, before_ms: int) -> int:
+        """Delete some of what agents had that died before; return how many rows."""
+        deleted = 0
+        for agent_id, path in fetch(tx.db, _DEAD, (before_ms, _AGENTS)):
+            deleted += self._delete_own(tx, agent_id, path, before_ms)
+            if deleted >= _BITE_ROWS:
+                break
+        return deleted
 
+    def system(self, tx: Tx, before_ms: int) -> int:
+        """Delete some turns of the daemon's own agents that ended before; return how many rows."""
+        rows = fetch(
+            tx.db,
+            "SELECT t.turn FROM agents a JOIN turns t ON t.agent_id = a.id JOIN history h ON h.turn = t.turn"
+            f" WHERE a.user = 'system' AND a.kind = 'system' AND h.ended_at < ? AND {self._done} AND t.turn <"
+            " (SELECT max(turn) FROM turns) LIMIT ?",
+            (before_ms, _BITE_ROWS),
+        )
+        return _delete_turns(tx, [turn for (turn,) in rows])
 
-def _is_anywhere(tx: Tx, agent_id: str) -> bool:
-    """Return whether rows are left that are an agent's own."""
-    [(found,)] = tx.db.execute(
-        "SELECT EXISTS (SELECT 1 FROM turns WHERE agent_id = ?1)"
-        " OR EXISTS (SELECT 1 FROM documents WHERE layer = ?2 AND owner = ?1)"
-        " OR EXISTS (SELECT 1 FROM memories WHERE agent_id = ?1 AND tier = 'log')"
-        " OR EXISTS (SELECT 1 FROM dead_letters WHERE agent_id = ?1)",
-        (agent_id, str(Layer.AGENT)),
-    ).fetchall()
-    return bool(found)
+    def _delete_own(self, tx: Tx, agent_id: str, path: str, before_ms: int) -> int:
+        """Delete some of what an agent had, and itself when nothing is left; return how many rows."""
+        before = tx.db.total_changes()
+        bite = Bite(_BITE_ROWS)
+        tx.tell(TurnsExpire(agent_id, bite))
+        newest = "SELECT max(turn) FROM turns"
+        turns = fetch(
+            tx.db,
+            f"SELECT turn FROM turns t WHERE agent_id = ? AND turn < ({newest}) AND {self._done} LIMIT ?",
+            (agent_id, _TURNS),
+        )
+        bite.rows += _delete_turns(tx, [turn for (turn,) in turns])
+        tx.tell(AgentExpires(agent_id, bite))
+        if bite.rows >= _BITE_ROWS or bite.more or len(turns) == _TURNS:
+            return max(bite.rows, 1)
+        for table, which in self._own:
+            key = _KEYS.get(table)
+            where = which if key is None else f"{key} IN (SELECT {key} FROM {table} WHERE {which} LIMIT {_BITE_ROWS})"
+            bindings = (agent_id, path, before_ms)[: 3 if "?3" in where else 2 if "?2" in where else 1]
+            tx.run(f"DELETE FROM {table} WHERE {where}", bindings)
+            bite.rows += (many := tx.db.changes())
+            if many and table == "dead_letters":
+                tx.memory.count_letters(tx.db)
+        if not self._is_anywhere(tx, agent_id):
+            tx.run("DELETE FROM agents WHERE id = ?", (agent_id,))
+            tx.commit.agents.add(agent_id)
+            bite.rows += 1
+        return bite.rows if tx.db.total_changes() > before else 0
+
+    def _is_anywhere(self, tx: Tx, agent_id: str) -> bool:
+        """Return whether rows are left that are an agent's own."""
+        for table, which in (("turns", "agent_id = ?1"), ("dead_letters", "agent_id = ?1"), *self._apart):
+            if tx.one(f"SELECT 1 FROM {table} WHERE {which} LIMIT 1", (agent_id,)) is not None:
+                return True
+        return False
 
 
 def _delete_turns(tx: Tx, turns: list[int]) -> int:
@@ -278,45 +278,3 @@ def _delete_turns(tx: Tx, turns: list[int]) -> int:
         tx.db.executemany(f"DELETE FROM {table} WHERE turn = ?", [(turn,) for turn in turns])
         deleted += len(turns)
     return deleted
-
-
-def _delete_documents(tx: Tx, agent_id: str) -> int:
-    """Delete some versions of an agent's documents, the newest of all at last, with their words and chunks."""
-    layer = str(Layer.AGENT)
-    chunks = fetch(
-        tx.db,
-        "SELECT m.no FROM memory_documents d JOIN memories m ON m.document = d.no WHERE d.layer = ? AND d.owner = ?"
-        " LIMIT ?",
-        (layer, agent_id, _BITE_ROWS),
-    )
-    remove(tx, [no for (no,) in chunks], hashes=False)
-    for (no,) in chunks:
-        tx.run("DELETE FROM memories WHERE no = ? AND text IS NULL", (no,))
-    if len(chunks) == _BITE_ROWS:
-        return len(chunks)
-    newest = "SELECT max(no) FROM documents"
-    living = fetch(
-        tx.db,
-        f"SELECT no FROM living_documents WHERE layer = ? AND owner = ? AND no < ({newest}) LIMIT ?",
-        (layer, agent_id, _DOCUMENTS),
-    )
-    for (no,) in living:  # first: the index has to be told the whole text
-        tx.run(
-            "INSERT INTO documents_text (documents_text, rowid, scope, name, text)"
-            f" SELECT 'delete', no, scope, name, {WHOLE} FROM documents d WHERE no = ?",
-            (no,),
-        )
-        tx.run("DELETE FROM living_documents WHERE layer = ? AND owner = ? AND no = ?", (layer, agent_id, no))
-    rows = fetch(
-        tx.db,
-        "SELECT no FROM documents d WHERE layer = ? AND owner = ? AND NOT EXISTS (SELECT 1 FROM living_documents l"
-        f" WHERE (l.layer, l.owner, l.name) = (d.layer, d.owner, d.name)) AND no < ({newest}) ORDER BY no LIMIT ?",
-        (layer, agent_id, _DOCUMENTS),
-    )
-    tx.db.executemany("DELETE FROM documents WHERE no = ?", rows)
-    tx.run("DELETE FROM documents_grown WHERE layer = ? AND owner = ?", (layer, agent_id))
-    if rows:
-        tx.commit.documents = True
-    if not fetch(tx.db, "SELECT 1 FROM documents WHERE layer = ? AND owner = ? LIMIT 1", (layer, agent_id)):
-        tx.run("DELETE FROM memory_documents WHERE layer = ? AND owner = ?", (layer, agent_id))
-    return len(chunks) + len(rows)

@@ -3,13 +3,17 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from daycare.base.documents import DAILY, Layer, Place
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.scope import scope_of
+from daycare.features.memory.documents.records import Document
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.loading import WORDS, loaded
+from daycare.features.memory.store.records import EVERYBODY
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.observe.keeper import SetAside
 from daycare.rules.chunks import cut
 from daycare.store.records import Agent
-from daycare.store.records_documents import DAILY, Document, Layer, Place
-from daycare.store.records_memories import EVERYBODY, NewMemory, Tier
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 
@@ -33,21 +37,21 @@ class Chunking:
 
     async def _catch_up(self) -> float:
         """Cut a bounded number of documents."""
-        changed = await self._store.memories.unchunked(CHUNK_PAGE)
+        changed = await self._store.of(MemoryRows).unchunked(CHUNK_PAGE)
         for place, version in changed:
             with self._aside(f"{place.name} of {place.owner or place.layer}") as tried:
                 await self.again(place, version)
             if tried.failed:
-                await self._store.memories.chunk(place, version, [])
+                await self._store.of(MemoryRows).chunk(place, version, [])
         return 0.0 if len(changed) == CHUNK_PAGE else IDLE_S
 
     async def again(self, place: Place, version: int) -> str:
         """Cut a document once more, unless it has another version by now; return whose its chunks are."""
-        await self._store.memories.chunk(place, version, await self._cut(place, await self._of(place, version)))
+        await self._store.of(MemoryRows).chunk(place, version, await self._cut(place, await self._of(place, version)))
         return (await self._whose(place))[0]
 
     async def _of(self, place: Place, version: int) -> Document | None:
-        return await self._store.documents.at(place, version) if version else None
+        return await self._store.of(DocumentRows).at(place, version) if version else None
 
     async def _cut(self, place: Place, document: Document | None) -> list[NewMemory]:
         """Return a document's chunks; none of one that is gone, or of a daily log, which only repeats what was said."""

@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from daycare.base.documents import digest
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.limits import DOCUMENT_MAX_BYTES, SHARED_FILES_MAX
-from daycare.store.records_documents import digest
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH_MAX: Final = 8  # agents/FOLDER/knowledge/FOLDER/NAME.md has five

@@ -12,18 +12,20 @@ from daycare.agent.prompt import is_helper
 from daycare.agent.sections import DocumentSource, Excerpts, is_long
 from daycare.base.bounded import Bounded
 from daycare.base.consent import IDENTITY_DOCUMENTS
+from daycare.base.documents import Place
 from daycare.base.limits import API_PAGE_MAX_ROWS, PROMPTS_KEPT_MAX, RECALL_LINE_MAX_CHARS
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import NO_EMBEDDER, DocumentsSection
 from daycare.features.memory.documents.chunking import Chunking
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.embed.service import Embedding
 from daycare.features.memory.loading import WORDS, loaded
+from daycare.features.memory.store.records import StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.rules.chunks import Chunk, cut
 from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.records import Agent
-from daycare.store.records_documents import Place
-from daycare.store.records_memories import StoredMemory, Tier
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ class Passages:
         embedding: Embedding | None,
         live: Live,
     ) -> None:
-        self._memories = store.memories
+        self._memories = store.of(MemoryRows)
         self._documents = documents
         self._source = source
         self._chunking = chunking

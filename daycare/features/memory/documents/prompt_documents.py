@@ -8,16 +8,16 @@ from daycare.agent.prompt import NOTHING, Passage, PromptEntry
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
+from daycare.base.documents import DocumentVersion, Place
 from daycare.base.errors import NotFoundError
 from daycare.base.events import IdentityHeld
 from daycare.base.limits import PROMPT_LINE_MAX_CHARS, PROMPTS_KEPT_MAX
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import Documents
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.rules.document_paths import MEMORY
 from daycare.store.records import Agent
-from daycare.store.records_documents import DocumentVersion, Place
-from daycare.store.sqlite.documents import DocumentStore
 
 PROMPT_SKILLS_KNOWN_MAX: Final = 4_096  # first lines kept in memory, under 1 MB
 
@@ -25,7 +25,7 @@ PROMPT_SKILLS_KNOWN_MAX: Final = 4_096  # first lines kept in memory, under 1 MB
 class PromptDocuments:
     """The documents of the store. Reading them for a prompt makes none."""
 
-    def __init__(self, store: DocumentStore, documents: Documents, bus: Bus, clock: Clock) -> None:
+    def __init__(self, store: DocumentRows, documents: Documents, bus: Bus, clock: Clock) -> None:
         self._store = store
         self._documents = documents
         self._bus = bus

@@ -1,10 +1,43 @@
-"""What is seen of an agent's documents: readings, listings, hits, and changes that are not made yet."""
+"""Documents as they are stored, and as an agent sees them: readings, listings, hits, changes that are not made yet."""
 
 from typing import Literal
 
 import msgspec
 
-from daycare.store.records_documents import Attribution, DocumentVersion, NewVersion, Place
+from daycare.base.documents import Attribution, DocumentVersion, NewVersion, Place
+from daycare.base.errors import BusyError
+from daycare.base.limits import DAILY_LOGS_MAX, DOCUMENTS_MAX
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A version with its text; None is the text of a deletion."""
+
+    version: DocumentVersion
+    text: str | None
+
+
+class DocumentTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """The living documents of one owner together; daily logs are counted apart."""
+
+    documents: int
+    bytes: int
+    daily_logs: int
+    daily_bytes: int
+
+
+def check_room(place: Place, there: DocumentTotals) -> None:
+    """Raise `BusyError` DOCUMENTS_FULL if an owner who has so many documents may have no other."""
+    what, count, most = (
+        ("daily logs", there.daily_logs, DAILY_LOGS_MAX)
+        if place.daily
+        else ("documents", there.documents, DOCUMENTS_MAX)
+    )
+    if count >= most:
+        raise BusyError(
+            "DOCUMENTS_FULL",
+            f"writing {place}: there are {count} {what} already, at most {most}",
+            hint="delete what is not needed any more: daycare memory rm",
+        )
 
 
 class DocumentReading(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +105,7 @@ class DocumentDraft(msgspec.Struct, frozen=True, kw_only=True):
     total: DocumentTotal
 
     def by(self, attribution: Attribution, *, key: str = "") -> NewVersion:
-        """Return what to write for it: `store.documents.write`, or that module's `write` inside of a transaction."""
+        """Return what to write for it: `DocumentRows.write`, or `DocumentPort.write` inside of a transaction."""
         return NewVersion(
             place=self.place, user=self.user, by=attribution, text=self.new, base_hash=self.base_hash, key=key
         )

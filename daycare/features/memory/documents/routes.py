@@ -14,13 +14,13 @@ from starlette.routing import Route
 from daycare.api.documents import Limit, Number, RequestDocument, answer, body, query
 from daycare.api.routes_agents import agent_at
 from daycare.base.connector import DIRECT
+from daycare.base.documents import Attribution
 from daycare.base.errors import ForbiddenError
 from daycare.base.limits import DOCUMENT_REASON_MAX_CHARS, DOCUMENT_SEARCH_MAX
 from daycare.base.messages import Origin
 from daycare.base.path import Path
 from daycare.base.scope import is_subusers
 from daycare.store.records import Agent
-from daycare.store.records_documents import Attribution
 
 if TYPE_CHECKING:
     from daycare.features.memory.service import MemoryFeature

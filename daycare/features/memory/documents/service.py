@@ -7,6 +7,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.differences import unified
+from daycare.base.documents import DAILY, Attribution, DocumentVersion, Layer, NewVersion, Place, check_text, digest
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import (
     DOCUMENT_SEARCH_MAX,
@@ -19,31 +20,22 @@ from daycare.base.messages import Origin
 from daycare.base.scope import is_apart, scope_of
 from daycare.base.sections import added
 from daycare.features.memory.documents.records import (
+    Document,
     DocumentDraft,
     DocumentEntry,
     DocumentHit,
     DocumentReading,
     DocumentTotal,
     LayerState,
+    check_room,
 )
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.views import agents_view, passage, tools_view, words_of
 from daycare.plugin import ToolSpec
 from daycare.rules.document_paths import AGENTS, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
 from daycare.rules.lengthy import aside
 from daycare.store.home import MEMORY as MEMORY_STORE
 from daycare.store.records import Agent
-from daycare.store.records_documents import (
-    DAILY,
-    Attribution,
-    Document,
-    DocumentVersion,
-    Layer,
-    NewVersion,
-    Place,
-    check_room,
-    check_text,
-    digest,
-)
 from daycare.store.sqlite.store import Store
 
 SECTIONS: Final = ("User Facts", "Project Context", "Preferences", "Important Decisions")
@@ -73,7 +65,7 @@ class Documents:
         agents: Callable[[str], Awaitable[Sequence[Agent]]],
         tools: Callable[[Agent], Sequence[ToolSpec]],
     ) -> None:
-        self._documents = store.documents
+        self._documents = store.of(DocumentRows)
         self._location = store.location
         self._agents = agents
         self._tools = tools

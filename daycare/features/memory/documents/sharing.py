@@ -19,15 +19,16 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.differences import unified
+from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import DOCUMENTS_MAX, SHARED_FILES_MAX
 from daycare.base.messages import Origin
 from daycare.base.scope import is_subusers
 from daycare.features.memory.documents.folder import DocumentFolder, UnfitError
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import check_growth
 from daycare.rules.document_paths import Address, parse
 from daycare.store.records import Agent
-from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.store import Store
 
 SHARED_FOLDER_MAX_CHARS: Final = 200  # of an agent's folder; file systems take 255 bytes
@@ -134,13 +135,13 @@ class Sharing:
         """Return the newest versions of all living documents of those who live, by file."""
         found: dict[str, DocumentVersion] = {}
         owners: list[tuple[Layer, str]] = []
-        while page := await self._store.documents.owners(after=owners[-1] if owners else ("", ""), limit=_PAGE):
+        while page := await self._store.of(DocumentRows).owners(after=owners[-1] if owners else ("", ""), limit=_PAGE):
             owners += page
         for layer, owner in owners:
             above = await self._above(layer, owner)
             after = ""
             while above is not None:
-                versions = await self._store.documents.find(layer, owner, after=after, limit=DOCUMENTS_MAX)
+                versions = await self._store.of(DocumentRows).find(layer, owner, after=after, limit=DOCUMENTS_MAX)
                 found.update((f"{above}/{each.place.name}", each) for each in versions)
                 if len(found) > SHARED_FILES_MAX:
                     raise InvalidError("SHARED_TOO_MANY", f"exporting over {SHARED_FILES_MAX} documents")
@@ -207,7 +208,7 @@ class _Pass:
 
     def __init__(self, store: Store, folder: DocumentFolder, beside: set[str], author: str, *, take: bool) -> None:
         self.done = Exchange(folder=str(folder.path))
-        self._documents = store.documents
+        self._documents = store.of(DocumentRows)
         self._folder = folder
         self._beside = beside
         self._author = author

@@ -19,8 +19,8 @@ from daycare.base.errors import DaycareError, InvalidError, UnavailableError
 from daycare.base.limits import EMBED_QUESTION_S
 from daycare.base.memory_settings import LOCAL_EMBEDDER
 from daycare.features.memory.loading import LOCAL, VECTORS, loaded
-from daycare.store.records_memories import NewVector, NewVectors, VectorModel
-from daycare.store.sqlite.memories import Memories
+from daycare.features.memory.store.records import NewVector, NewVectors, VectorModel
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.worker import IDLE_S, Worker
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Embedding:
 
     def __init__(
         self,
-        store: Memories,
+        store: MemoryRows,
         name: str,
         load: Callable[[], Awaitable[Model]],
         on_trouble: Callable[[DaycareError | None], None] = lambda _: None,

@@ -26,7 +26,7 @@ from daycare.features.memory.embed.arrays import (
     widened,
 )
 from daycare.features.memory.embed.sign_bits import DIMENSIONS_MAX, SignBits, Words, shortlist
-from daycare.store.records_memories import VectorPage
+from daycare.features.memory.store.records import VectorPage
 
 PANEL_ROWS: Final = 2_048  # the best of those tried; their sums, 8 KB, stay in the first-level cache
 _TAIL_ROWS: Final = 32  # room in a new tail

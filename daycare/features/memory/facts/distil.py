@@ -14,6 +14,7 @@ import msgspec
 
 from daycare.base.errors import InvalidError
 from daycare.base.fence import fence
+from daycare.base.memories import FactPart
 from daycare.base.messages import Origin
 from daycare.base.times import local_time
 from daycare.features.memory.facts.learned import (
@@ -33,8 +34,8 @@ from daycare.features.memory.facts.learned import (
 from daycare.features.memory.language import dates, sentences
 from daycare.features.memory.language.patterns import words
 from daycare.features.memory.language.periods import YEAR_MAX, YEAR_MIN
+from daycare.features.memory.store.records import StoredMemory
 from daycare.plugin import OutputSpec
-from daycare.store.records_memories import FactPart, StoredMemory
 
 LINE_MAX_CHARS: Final = 4_000  # of one message: the rest was pasted
 KNOWN_MAX: Final = 60  # facts shown, so that the model uses the same attributes

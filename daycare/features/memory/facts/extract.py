@@ -33,7 +33,7 @@ from daycare.features.memory.language.german import claims as claims_german
 from daycare.features.memory.language.lists import COMMON
 from daycare.features.memory.language.names import Gathering
 from daycare.features.memory.language.patterns import pattern, words
-from daycare.store.records_memories import StoredMemory
+from daycare.features.memory.store.records import StoredMemory
 
 KEPT_SHARE: Final = 0.099  # of a range's bytes, for facts: with the entities it is a tenth
 KEPT_MIN_BYTES: Final = 160  # of a short range: three statements

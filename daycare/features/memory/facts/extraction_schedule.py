@@ -21,8 +21,9 @@ from daycare.base.ids import new_trace_id
 from daycare.base.memory_settings import IngestionSection
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
+from daycare.features.memory.store.records import Unextracted
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
-from daycare.store.records_memories import Unextracted
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 
@@ -64,7 +65,7 @@ class ExtractionSchedule:
         section = self.live.now.memory.ingestion
         woken = 0
         after = ""
-        while page := await self.store.memories.unextracted(EXTRACTION_PAGE, after=after):
+        while page := await self.store.of(MemoryRows).unextracted(EXTRACTION_PAGE, after=after):
             for each in page:
                 why = "asked for" if wanted and wanted(each) else "" if wanted else due(each, section, now_ms)
                 if why:
@@ -110,7 +111,7 @@ class ExtractionSchedule:
         """Delete a bounded number of log entries that are curated and old; return how many."""
         memory = self.live.now.memory
         before_ms = now_ms - (memory.keep_days * _DAY_MS if memory.ingestion.daily_logs else 0)
-        return await self.store.memories.expire(before_ms, EXTRACTION_PAGE)
+        return await self.store.of(MemoryRows).expire(before_ms, EXTRACTION_PAGE)
 
 
 def due(each: Unextracted, section: IngestionSection, now_ms: int) -> str:

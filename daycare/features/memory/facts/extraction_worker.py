@@ -26,6 +26,8 @@ from daycare.base.scope import scope_of
 from daycare.config import OFFLINE
 from daycare.features.memory.facts.learned import ENTITIES_MAX, FACTS_MAX, Learned
 from daycare.features.memory.loading import RULES, loaded
+from daycare.features.memory.store.records import Comparable, MergeResult, StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.inference.names import ModelChoice
 from daycare.inference.pool import Pool
 from daycare.observe.about import about
@@ -33,7 +35,6 @@ from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Turn, User
-from daycare.store.records_memories import Comparable, MergeResult, StoredMemory
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
@@ -77,13 +78,13 @@ class ExtractionWorker:
     async def _extract_range(self, worker: Agent, agent: Agent, through: int, calls: "_Calls") -> str:
         facts = entities = superseded = 0
         user = await self.store.people.get(agent.user) or User(id=agent.user, name=agent.user)
-        while (mark := await self.store.memories.mark(agent.id)) < through:
-            entries = await self.store.memories.entries(
+        while (mark := await self.store.of(MemoryRows).mark(agent.id)) < through:
+            entries = await self.store.of(MemoryRows).entries(
                 agent.id, after=mark, through=through, max_chars=CURATE_MAX_CHARS
             )
             if not entries:  # they were forgotten
                 await with_retry(
-                    lambda mark=mark: self.store.memories.learn(  # type: ignore[misc]
+                    lambda mark=mark: self.store.of(MemoryRows).learn(  # type: ignore[misc]
                         MergeResult(agent_id=agent.id, after=mark, through=through)
                     )
                 )
@@ -115,7 +116,7 @@ class ExtractionWorker:
         async with self._merging:
             known = await self._known(scope_of(agent.path), learned)
             merged = merge_result(agent, learned, entries, known, after=mark, through=entries[-1].no)
-            return merged, await with_retry(lambda: self.store.memories.learn(merged))
+            return merged, await with_retry(lambda: self.store.of(MemoryRows).learn(merged))
 
     async def _extract(
         self, worker: Agent, agent: Agent, user: User, entries: Sequence[StoredMemory], calls: "_Calls"
@@ -127,7 +128,9 @@ class ExtractionWorker:
         try:
             plan = await self.pool.plan(worker.role, worker.config.model or None)
             if plan[0].provider != OFFLINE:
-                known = await self.store.memories.about(scope_of(agent.path), sorted(people), (), CURATE_KNOWN_MAX)
+                known = await self.store.of(MemoryRows).about(
+                    scope_of(agent.path), sorted(people), (), CURATE_KNOWN_MAX
+                )
                 learned, many = await self._asked(plan, lines, known, people, user.zone, calls)
                 return self._kept(learned), many, ""
         except AwayError:
@@ -217,7 +220,9 @@ class ExtractionWorker:
 
         subjects = list(dict.fromkeys(fact.subject for fact in learned.facts))
         names = list(dict.fromkeys(name for entity in learned.entities for name in (entity.name, *entity.aliases)))
-        about = self.store.memories.about  # one after the other: facts, which are many, would crowd out the entities
+        about = self.store.of(
+            MemoryRows
+        ).about  # one after the other: facts, which are many, would crowd out the entities
         facts = await about(scope, subjects, (), CURATE_KNOWN_MAX) if subjects else []
         if len(facts) == CURATE_KNOWN_MAX:
             comparable = Comparable(
@@ -226,7 +231,7 @@ class ExtractionWorker:
                 statements=tuple(fact.statement for fact in learned.facts),
                 several=tuple(MANY),
             )
-            facts += await self.store.memories.comparable(
+            facts += await self.store.of(MemoryRows).comparable(
                 scope, comparable, before=facts[-1].no, limit=CURATE_COMPARABLE_MAX
             )
         return facts + (await about(scope, (), names, CURATE_KNOWN_MAX) if names else [])

@@ -5,7 +5,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from daycare.store.records_memories import EntityPart, FactPart
+from daycare.base.memories import EntityPart, FactPart
 
 STATEMENT_MAX_CHARS: Final = 300  # of a fact: two long sentences; what is longer is a document
 NAME_MAX_CHARS: Final = 80  # of an entity, an attribute: the longest names of people have some 60

@@ -12,22 +12,14 @@ from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from daycare.base.memories import EntityPart, FactPart, NewMemory, Tier
 from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
 from daycare.features.memory.facts.learned import ALIASES_MAX, Learned, NewEntity, NewFact, plain
 from daycare.features.memory.language.analysis import indexed
 from daycare.features.memory.language.patterns import pattern, words
+from daycare.features.memory.store.records import MergeResult, Seen, StoredMemory, Superseded
 from daycare.store.records import Agent
-from daycare.store.records_memories import (
-    EntityPart,
-    FactPart,
-    MergeResult,
-    NewMemory,
-    Seen,
-    StoredMemory,
-    Superseded,
-    Tier,
-)
 
 MANY: Final = frozenset(("likes", "dislikes", "allergic to", "afraid of", "speaks", "has", "is", "remember", "studied"))
 """Attributes of which somebody may have several values; of all others the newest holds."""

@@ -13,15 +13,17 @@ from zoneinfo import ZoneInfo
 from daycare.agent.blocks import block, one_line
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
+from daycare.base.memories import Tier
 from daycare.base.messages import Origin, Told
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
 from daycare.features.memory.loading import WORDS, loaded
 from daycare.features.memory.operations import Filters as Filters
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
+from daycare.features.memory.store.records import EVERYBODY, OWN_BITS, StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.rules.document_paths import folder, parse, spell
 from daycare.store.records import Agent
-from daycare.store.records_memories import EVERYBODY, OWN_BITS, StoredMemory, Tier
 from daycare.store.sqlite.store import Store
 
 LOOKUP_LINE_MAX_CHARS: Final = 600  # of one memory that a tool finds: twenty fit into a result; one can be read whole
@@ -40,7 +42,7 @@ class Lookup:
     """Looks up what `reader` may read: the rows of its scope, and of documents its own and the shared ones."""
 
     def __init__(self, store: Store, search: Search, clock: Clock) -> None:
-        self._memories = store.memories
+        self._memories = store.of(MemoryRows)
         self._people = store.people
         self._search = search
         self._clock = clock

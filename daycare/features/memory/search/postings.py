@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from daycare.features.memory.embed.arrays import Numbers, distinct, np
 from daycare.features.memory.language.analysis import Term
-from daycare.store.records_memories import Postings
+from daycare.features.memory.store.records import Postings
 
 _ASIDE_MAX: Final = 200  # numbers beside the lists: each is looked at for each word that is asked for
 _ENTRY_BYTES: Final = 8

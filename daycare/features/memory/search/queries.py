@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from daycare.store.records_memories import StoredMemory, Tier
+from daycare.base.memories import Tier
+from daycare.features.memory.store.records import StoredMemory
 
 
 class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,12 +13,12 @@ from itertools import pairwise
 from math import log, log1p, sqrt
 from typing import Final, NamedTuple
 
+from daycare.base.memories import Tier
 from daycare.features.memory.embed.arrays import Floats, NDArray, Numbers, np
 from daycare.features.memory.search.postings import Group
 from daycare.features.memory.search.question import SearchQuestion
 from daycare.features.memory.search.structure import NOWHERE, TIERS, Places, SearchLimits, Structure
 from daycare.features.memory.search.traits import ASKS, NAMES, NUMBERS, SAYS, TIMES
-from daycare.store.records_memories import Tier
 
 ALL_MAX: Final = 2_048  # memories of a scope of which every one is scored; in larger ones those that are likely ...
 WORDED_MAX: Final = 300  # ... by their words (with 500, and 200 vectors, 993 of 1,000 found are the same) ...

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from daycare.base.limits import SEARCH_INLINE_ROWS
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import TEXT_WEIGHT, VECTOR_WEIGHT, RetrievalSection
 from daycare.features.memory.embed.vectors import VectorBlock
 from daycare.features.memory.search import ranking
@@ -15,8 +16,8 @@ from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.question import NamedPeople, SearchQuestion, read
 from daycare.features.memory.search.ranking import Nearness, RankingWeights, Scored
 from daycare.features.memory.search.structure import SearchLimits, Structure
-from daycare.store.records_memories import MemoryShape, Postings, Tier, VectorPage
-from daycare.store.sqlite.memories import Memories
+from daycare.features.memory.store.records import MemoryShape, Postings, VectorPage
+from daycare.features.memory.store.rows import MemoryRows
 
 SEARCH_POSTINGS_MAX: Final = 10_000  # entries of the index of words that one search reads: some 8 ms
 SEARCH_READ_ROWS: Final = 1_000  # of what is kept in memory, read there before: some 5 ms; more in a thread of its own
@@ -28,7 +29,7 @@ FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; 
 class SearchScope:
     """The memories of one scope. `model` tells which vectors are used, "" for none yet."""
 
-    def __init__(self, store: Memories, scope: str, model: Callable[[], str]) -> None:
+    def __init__(self, store: MemoryRows, scope: str, model: Callable[[], str]) -> None:
         self._store = store
         self._scope = scope
         self._model = model

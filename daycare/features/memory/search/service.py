@@ -19,13 +19,15 @@ from trio import to_thread
 
 from daycare.base.errors import DaycareError
 from daycare.base.limits import SEARCH_INLINE_ROWS
+from daycare.base.memories import Tier
 from daycare.base.memory_settings import RetrievalSection
 from daycare.features.memory.embed.service import Embedding
 from daycare.features.memory.loading import SEARCH, loaded
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.traits import words_in
+from daycare.features.memory.store.records import ECHO, EVERYBODY, StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
-from daycare.store.records_memories import ECHO, EVERYBODY, StoredMemory, Tier
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
@@ -81,7 +83,7 @@ class Search:
         echoes: list[tuple[StoredMemory, Scored]] = []
         said = _Said()
         for part in (found[: count + _MORE], found[count + _MORE :]):
-            memories = {it.no: it for it in await self._store.memories.get(scopes, [it.no for it in part])}
+            memories = {it.no: it for it in await self._store.of(MemoryRows).get(scopes, [it.no for it in part])}
             for memory, each in [(memories[it.no], it) for it in part if it.no in memories]:
                 if memory.role == ECHO:
                     echoes.append((memory, each))
@@ -134,7 +136,7 @@ class Search:
 
         kept = self._search_scopes.get(scope)
         if kept is None:
-            kept = self._search_scopes[scope] = _Kept(SearchScope(self._store.memories, scope, self._model))
+            kept = self._search_scopes[scope] = _Kept(SearchScope(self._store.of(MemoryRows), scope, self._model))
         self._search_scopes.move_to_end(scope)
         kept.asked += 1
         return kept

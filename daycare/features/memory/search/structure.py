@@ -7,10 +7,11 @@ them; -1 is nowhere.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from daycare.base.memories import Tier
 from daycare.features.memory.embed.arrays import Bools, NDArray, Numbers, np
 from daycare.features.memory.search import traits
 from daycare.features.memory.search.question import called
-from daycare.store.records_memories import MemoryShape, Tier
+from daycare.features.memory.store.records import MemoryShape
 
 NOWHERE: Final = -1
 TIERS: Final = (Tier.LOG, Tier.FACT, Tier.ENTITY, Tier.CHUNK)  # a code is the place in here

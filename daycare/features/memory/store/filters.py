@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from daycare.store.records_documents import Layer
-from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import fetch, span, stemmer
+from daycare.base.documents import Layer
+from daycare.features.memory.store.stored import span
+from daycare.store.sqlite.rows import Rows
+from daycare.store.sqlite.sql import fetch
+from daycare.store.sqlite.stems import stemmer
 
 
-class MemoryFilters(MemoryPart):
+class MemoryFilters(Rows):
     """What filters of a search know of memories."""
 
     async def speaking(self, scope: str, names: Mapping[str, Sequence[str]], limit: int) -> list[int]:

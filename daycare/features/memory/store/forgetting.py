@@ -7,19 +7,22 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from daycare.base.documents import Place, digest
 from daycare.base.errors import ConflictError
+from daycare.base.memories import EntityPart
 from daycare.base.messages import Message
-from daycare.store.records_documents import Place, digest
-from daycare.store.records_memories import EntityPart, Forgotten
+from daycare.features.memory.documents.versions import WHOLE, stand_alone
+from daycare.features.memory.store.chunks import chunks_of
+from daycare.features.memory.store.extraction import renew_mark
+from daycare.features.memory.store.lookups import lookups_of, notes_since
+from daycare.features.memory.store.records import Forgotten
+from daycare.features.memory.store.stored import Extra, describe, extra_from, remove, span
 from daycare.store.sqlite import scrub
-from daycare.store.sqlite.document_versions import WHOLE, stand_alone
 from daycare.store.sqlite.facts import VersionForgotten
-from daycare.store.sqlite.forgotten_lookups import lookups_of
-from daycare.store.sqlite.forgotten_turns import FORGOTTEN, came_of, forget_turns, notes_since
-from daycare.store.sqlite.memory_chunks import chunks_of
-from daycare.store.sqlite.memory_extraction import renew_mark
-from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import Extra, describe, extra_from, fetch, remove, span, stemmer, those
+from daycare.store.sqlite.forgotten_turns import FORGOTTEN, came_of, forget_turns
+from daycare.store.sqlite.rows import Rows
+from daycare.store.sqlite.sql import fetch, those
+from daycare.store.sqlite.stems import stemmer
 from daycare.store.sqlite.writer import Tx
 
 _TELLING_CHARS: Final = 4  # shorter words tell nothing, unless they are numbers
@@ -27,7 +30,7 @@ _HISTORIES_MAX: Final = 50  # turns read to see what else an entity is known fro
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
-class MemoryForgetting(MemoryPart):
+class MemoryForgetting(Rows):
     """Removing memories and what they came from."""
 
     async def forget(

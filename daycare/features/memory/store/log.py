@@ -13,18 +13,20 @@ import apsw
 import msgspec
 
 from daycare.base.errors import BusyError, ConflictError
+from daycare.base.memories import NewMemory
 from daycare.base.messages import Message
-from daycare.store.records_memories import EndedTurn, NewMemory, NewVector, NewVectors
-from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import fetch, hash_of, insert, those
-from daycare.store.sqlite.memory_vectors import keep_vectors
+from daycare.features.memory.store.records import EndedTurn, NewVector, NewVectors
+from daycare.features.memory.store.stored import hash_of, insert
+from daycare.features.memory.store.vectors import keep_vectors
+from daycare.store.sqlite.rows import Rows
+from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.writer import Tx
 
 _LAST: Final = 2**62
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
-class MemoryLog(MemoryPart):
+class MemoryLog(Rows):
     """What becomes of turns that have ended."""
 
     async def unlogged(self, limit: int) -> list[EndedTurn]:

@@ -6,11 +6,12 @@ from typing import Any, Final
 import apsw
 from msgspec.structs import replace
 
-from daycare.store.records_documents import Layer, Place
-from daycare.store.records_memories import NewMemory
+from daycare.base.documents import Layer, Place
+from daycare.base.memories import NewMemory
+from daycare.features.memory.store.stored import changed, insert, remove
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import changed, fetch, insert, remove
+from daycare.store.sqlite.rows import Rows
+from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.writer import Tx
 
 _AT: Final = "layer = ? AND owner = ? AND name = ?"
@@ -27,7 +28,7 @@ _IS_DONE: Final = (
 _PASSED: Final = 1_000  # rows of documents looked at in one commit, to see how far all are in chunks
 
 
-class MemoryChunks(MemoryPart):
+class MemoryChunks(Rows):
     """What is remembered of documents."""
 
     async def unchunked(self, limit: int) -> list[tuple[Place, int]]:

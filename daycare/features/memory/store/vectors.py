@@ -9,11 +9,12 @@ import trio
 
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, ConflictError
-from daycare.store.records_memories import NewVector, VectorModel, VectorPage
+from daycare.features.memory.store.records import NewVector, VectorModel, VectorPage
+from daycare.features.memory.store.stored import MODEL_BITS, SCOPE_BITS, changes, span
 from daycare.store.sqlite.database import count, counted
-from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import MODEL_BITS, SCOPE_BITS, changes, fetch, span, those
 from daycare.store.sqlite.readers import Readers
+from daycare.store.sqlite.rows import Rows
+from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.writer import Tx, Writer
 
 MEMORY_MODELS_MAX: Final = 2**11 - 1  # of embedders whose vectors are kept at the same time, for the same reason
@@ -24,7 +25,7 @@ _NO: Final = (1 << MODEL_BITS) - 1
 _FLOAT16_BYTES: Final = 2
 
 
-class MemoryVectors(MemoryPart):
+class MemoryVectors(Rows):
     """Vectors by model; those that are not async may be called in any thread."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers, clock: Clock) -> None:
@@ -93,7 +94,7 @@ class MemoryVectors(MemoryPart):
         """Yield a scope's vectors of one model, in order of number, beginning after `after`."""
         rows: list[tuple[int, bytes]] = []
         while not rows or len(rows) == page:
-            with self._lent() as db:
+            with self._readers.lent() as db:
                 there = span(db, scope)
                 if there is None:
                     return
@@ -112,7 +113,7 @@ class MemoryVectors(MemoryPart):
 
     def vectors_of(self, model: str, numbers: Sequence[int]) -> VectorPage:
         """Return the vectors of some memories in order of number; those without one are left out."""
-        with self._lent() as db:
+        with self._readers.lent() as db:
             high = _model(db, model) << MODEL_BITS
             rows = fetch(
                 db,

@@ -1,4 +1,4 @@
-"""What a store takes and hands out of documents: texts that people and agents keep, in versions."""
+"""Documents as all parts speak of them: whose one is and where, who wrote what, and what a version is known by."""
 
 import hashlib
 from enum import StrEnum
@@ -6,14 +6,8 @@ from typing import Final
 
 import msgspec
 
-from daycare.base.errors import BusyError, InvalidError
-from daycare.base.limits import (
-    DAILY_LOGS_MAX,
-    DOCUMENT_MAX_BYTES,
-    DOCUMENT_PROVENANCE_MAX,
-    DOCUMENT_REASON_MAX_CHARS,
-    DOCUMENTS_MAX,
-)
+from daycare.base.errors import InvalidError
+from daycare.base.limits import DOCUMENT_MAX_BYTES, DOCUMENT_PROVENANCE_MAX, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.messages import Origin
 
 DAILY: Final = "daily/"  # what the names of daily logs begin with
@@ -107,22 +101,6 @@ class DocumentVersion(msgspec.Struct, frozen=True, kw_only=True):
         return not self.hash
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A version with its text; None is the text of a deletion."""
-
-    version: DocumentVersion
-    text: str | None
-
-
-class DocumentTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """The living documents of one owner together; daily logs are counted apart."""
-
-    documents: int
-    bytes: int
-    daily_logs: int
-    daily_bytes: int
-
-
 def digest(text: str | None) -> str:
     """Return a text's hash; empty for a deletion."""
     return "" if text is None else hashlib.sha256(text.encode()).hexdigest()
@@ -143,21 +121,6 @@ def check_text(text: str, what: str) -> int:
             hint="shorten it, or split it into several documents",
         )
     return size
-
-
-def check_room(place: Place, there: DocumentTotals) -> None:
-    """Raise `BusyError` DOCUMENTS_FULL if an owner who has so many documents may have no other."""
-    what, count, most = (
-        ("daily logs", there.daily_logs, DAILY_LOGS_MAX)
-        if place.daily
-        else ("documents", there.documents, DOCUMENTS_MAX)
-    )
-    if count >= most:
-        raise BusyError(
-            "DOCUMENTS_FULL",
-            f"writing {place}: there are {count} {what} already, at most {most}",
-            hint="delete what is not needed any more: daycare memory rm",
-        )
 
 
 def check_attribution(by: Attribution, what: str) -> None:

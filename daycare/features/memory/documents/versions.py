@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.memory_rows import fetch
+from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.writer import Tx
 
 NEWEST_KEPT: Final = 32  # versions of one document, to be looked at and undone: more than people go back

@@ -1,24 +1,24 @@
 """Rows of memories as the open transaction sees them: structs in and out, their words in the index, what is counted."""
 
 import hashlib
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 import apsw
 import msgspec
 
+from daycare.base.documents import Layer, Place
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.limits import MEMORY_TEXT_MAX_CHARS
+from daycare.base.memories import EntityPart, FactPart, NewMemory, Tier
 from daycare.base.messages import Origin
-from daycare.store.records_documents import Layer, Place
-from daycare.store.records_memories import EntityPart, FactPart, NewMemory, StoredMemory, Tier
+from daycare.features.memory.store.records import StoredMemory
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.sql import Select
+from daycare.store.sqlite.sql import Select, fetch, those
+from daycare.store.sqlite.stems import stemmer
 from daycare.store.sqlite.writer import Tx
 
-MEMORY_STEM_MAX_CHARS: Final = 64  # of a word in the index, so that encoded data does not fill it; never change it
 MEMORY_SCOPES_MAX: Final = 2**20 - 1  # whose numbers fit into a vector's key
 MEMORY_CHANGES_MAX: Final = 100_000  # remembered, so that caches need not start over: a year of a busy daemon
 
@@ -71,32 +71,7 @@ def span(db: apsw.Connection, scope: str) -> ScopeSpan | None:
     return ScopeSpan(no, no << SCOPE_BITS, no << SCOPE_BITS | _OWN, living, words, changed)
 
 
-def those(numbers: Iterable[int]) -> object:
-    """Return numbers as a table for `SELECT value FROM carray(?)`."""
-    return apsw.carray(array("q", numbers) or array("q", (-1,)))  # an empty one is refused
-
-
-def fetch(db: apsw.Connection, sql: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Run a statement and return its rows."""
-    rows: list[tuple[Any, ...]] = db.execute(sql, bindings).fetchall()
-    return rows
-
-
 # -- words -------------------------------------------------------------------------------------------------------------
-
-
-def stemmer(db: apsw.Connection) -> Callable[[str], list[str]]:
-    """Return what makes stems of a text. It must not change: what is in the index is deleted by its words."""
-    tokenizer = db.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
-
-    def stems(text: str) -> list[str]:
-        with_nothing_else = {"include_offsets": False, "include_colocated": False}
-        found = cast(list[str], tokenizer(text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, **with_nothing_else))
-        if max(map(len, found), default=0) <= MEMORY_STEM_MAX_CHARS:
-            return found
-        return [stem[:MEMORY_STEM_MAX_CHARS] for stem in found]
-
-    return stems
 
 
 def words_of(scope: int, stems: Sequence[str]) -> str:

@@ -8,21 +8,17 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
-from daycare.store.records_memories import (
+from daycare.base.memories import FactPart, NewMemory, Tier
+from daycare.features.memory.store.records import (
     ECHO,
     Comparable,
-    FactPart,
     MergeResult,
-    NewMemory,
     Seen,
     StoredMemory,
     Superseded,
-    Tier,
     Unextracted,
 )
-from daycare.store.sqlite.database import count
-from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import (
+from daycare.features.memory.store.stored import (
     COLUMNS,
     MEMORIES,
     SCOPE_BITS,
@@ -30,21 +26,22 @@ from daycare.store.sqlite.memory_rows import (
     add_source,
     describe,
     extra_from,
-    fetch,
     hash_of,
     insert,
     memory,
     remove,
     span,
-    those,
 )
+from daycare.store.sqlite.database import count
+from daycare.store.sqlite.rows import Rows
+from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.writer import Tx
 
 _COUNTED_MAX: Final = 2_000  # entries that wait; nobody asks whether there are more
 _ENTRIES: Final = "FROM memories WHERE agent_id = ? AND tier = 'log' AND no > ? AND no <= ? AND text IS NOT NULL"
 
 
-class MemoryExtraction(MemoryPart):
+class MemoryExtraction(Rows):
     """How far workers have come, and what came of it."""
 
     async def unextracted(self, limit: int, *, after: str = "") -> list[Unextracted]:

@@ -16,23 +16,14 @@ import trio
 
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
-from daycare.store.records_memories import MemoryCounts, MemoryShape, Postings, StoredMemory, Tier
+from daycare.base.memories import Tier
+from daycare.features.memory.store.records import MemoryCounts, MemoryShape, Postings, StoredMemory
+from daycare.features.memory.store.stored import COLUMNS, MEMORIES, SCOPE_BITS, ScopeSpan, changes, memory, span
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.memory_part import MemoryPart
-from daycare.store.sqlite.memory_rows import (
-    COLUMNS,
-    MEMORIES,
-    SCOPE_BITS,
-    ScopeSpan,
-    changes,
-    fetch,
-    memory,
-    span,
-    stemmer,
-    those,
-)
 from daycare.store.sqlite.readers import Readers
-from daycare.store.sqlite.sql import marks
+from daycare.store.sqlite.rows import Rows
+from daycare.store.sqlite.sql import fetch, marks, those
+from daycare.store.sqlite.stems import stemmer
 from daycare.store.sqlite.writer import Writer
 
 _SATURATION: Final = 1.2  # BM25's k1 ...
@@ -55,7 +46,7 @@ _SHAPE: Final = (
 )
 
 
-class MemoryReads(MemoryPart):
+class MemoryReads(Rows):
     """Reads of memories; those that are not async may be called in any thread."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers, clock: Clock) -> None:
@@ -71,7 +62,7 @@ class MemoryReads(MemoryPart):
         Words of one stem are one. Of a word that is in more memories than that, and looked for alone, these are the
         newest, and `memories` is an estimate.
         """
-        with self._lent() as db:
+        with self._readers.lent() as db:
             there = span(db, scope)
             return [] if there is None else self._postings(db, there, terms, postings_max)
 
@@ -83,7 +74,7 @@ class MemoryReads(MemoryPart):
         The score is BM25, with each word counted once in a memory. Of the words those that `postings` would return; of
         many memories only those with the rarest of them are weighed.
         """
-        with self._lent() as db:
+        with self._readers.lent() as db:
             there = span(db, scope)
             if there is None or not there.living:
                 return []
@@ -137,7 +128,7 @@ class MemoryReads(MemoryPart):
 
     def shapes(self, scope: str, *, after: int = 0, limit: int = 100_000) -> list[MemoryShape]:
         """Return the memories of a scope in order of number, beginning after `after`."""
-        with self._lent() as db:
+        with self._readers.lent() as db:
             there = span(db, scope)
             if there is None:
                 return []
@@ -146,7 +137,7 @@ class MemoryReads(MemoryPart):
 
     def shapes_of(self, scope: str, numbers: Sequence[int]) -> list[MemoryShape]:
         """Return those of the memories that are in this scope, in order of number."""
-        with self._lent() as db:
+        with self._readers.lent() as db:
             there = span(db, scope)
             if there is None:
                 return []
@@ -158,19 +149,19 @@ class MemoryReads(MemoryPart):
 
         With nothing else; 0 before the first.
         """
-        with self._lent() as db:
+        with self._readers.lent() as db:
             rows = fetch(db, "SELECT next - 1, changed FROM memory_scopes WHERE scope = ?", (scope,))
         return (0, 0) if not rows else (rows[0][0], rows[0][1])
 
     def gone_since(self, scope: str, gone: int) -> list[int] | None:
         """Return what was changed or deleted since the second number of `latest` was `gone`; None: too much to tell."""
-        with self._lent() as db:
+        with self._readers.lent() as db:
             there = span(db, scope)
             return [] if there is None or there.changed == gone else changes(db, there.scope, gone)
 
     def texts(self, scope: str, numbers: Sequence[int]) -> dict[int, str]:
         """Return the texts of those of the memories that are in this scope."""
-        with self._lent() as db:
+        with self._readers.lent() as db:
             rows = fetch(
                 db,
                 "SELECT no, text FROM memories WHERE no IN (SELECT value FROM carray(?))"
@@ -181,7 +172,7 @@ class MemoryReads(MemoryPart):
 
     def worded(self, scope: str, numbers: Sequence[int]) -> list[tuple[int, str, list[str]]]:
         """Return (number, text, words as the index has them) of those of the memories that are in this scope."""
-        with self._lent() as db:
+        with self._readers.lent() as db:
             stems = stemmer(db)
             rows = fetch(
                 db,
@@ -193,7 +184,7 @@ class MemoryReads(MemoryPart):
 
     def stems(self, words: Sequence[str]) -> list[list[str]]:
         """Return each of these words as the index has it: in parts if it cuts it, of none if it leaves it out."""
-        with self._lent() as db:
+        with self._readers.lent() as db:
             return [*map(stemmer(db), words)]
 
     # -- some --------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Turns that have read what is being forgotten: a tool of memory has told it to them, so their words go as well."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Final
 
 import msgspec
@@ -9,9 +9,11 @@ import msgspec
 from daycare.base.errors import ConflictError
 from daycare.base.messages import Message, ToolResult
 from daycare.base.scope import scope_of
-from daycare.store.records_memories import EVERYBODY
+from daycare.features.memory.store.records import EVERYBODY
+from daycare.features.memory.store.stored import SCOPE_BITS
 from daycare.store.sqlite import journal
-from daycare.store.sqlite.memory_rows import SCOPE_BITS, fetch
+from daycare.store.sqlite.sql import fetch, those
+from daycare.store.sqlite.stems import stemmer
 from daycare.store.sqlite.writer import Tx
 
 _TELLS: Final = '"name":"memory_'  # how the name of such a tool stands in a stored result
@@ -62,6 +64,29 @@ def lookups_of(tx: Tx, scope: str, numbers: Iterable[int], texts: Sequence[str])
         elif was_told(_results(_decode(messages))):
             found.append((str(agent_id), int(turn)))
     return found
+
+
+def notes_since(tx: Tx, turns: Iterable[int], words: Set[str]) -> list[tuple[str, int]]:
+    """Return turns of memory workers and searches of the same users since the first of these: working notes.
+
+    Those that have any of the words, which are stems.
+    """
+    rows = fetch(
+        tx.db,
+        "SELECT t.agent_id, t.turn, h.messages, (SELECT group_concat(body) FROM steps s WHERE s.turn = t.turn)"
+        " FROM agents a JOIN turns t ON t.agent_id = a.id JOIN history h USING (turn)"
+        " WHERE a.kind IN ('memory', 'search')"
+        " AND a.user IN (SELECT user FROM turns WHERE turn IN (SELECT value FROM carray(?1)))"
+        " AND t.turn >= (SELECT min(value) FROM carray(?1))"
+        " AND NOT EXISTS (SELECT 1 FROM forgotten_turns f WHERE f.turn = t.turn) ORDER BY t.turn",
+        (those(turns),),
+    )
+    stems = stemmer(tx.db)
+    return [
+        (str(agent_id), int(turn))
+        for agent_id, turn, messages, bodies in rows
+        if not words.isdisjoint(stems(f"{messages} {bodies or ''}"))
+    ]
 
 
 def _results(messages: Iterable[Message]) -> Iterator[str]:
