@@ -46,9 +46,9 @@ JOURNEYS: Final = {
     " flow:Delivery.deliver agent/sending:Sending.send " + _ASKED,
     "cron, from a job that is added to the end of its run": _TOLD
     + "feature:Feature features/cron/__init__:Cron features/cron/cli:_when"
-    " cli/operations:operation features/cron/operations:AddJob features/cron/faces:CronOperations.add"
+    " cli/operations:operation features/cron/model:AddJob features/cron/faces:CronOperations.add"
     " features/cron/faces:CronTools._add features/cron/jobs:CronControls.add features/cron/jobs:CronSources.read"
-    " features/cron/records:CronRun features/cron/rows:CronRows.fire features/cron/service:Schedule.look"
+    " features/cron/model:CronRun features/cron/rows:CronRows.fire features/cron/service:Schedule.look"
     " features/cron/service:plan features/cron/ledger:fire features/cron/ledger:OpenRuns store/worker:Worker.run"
     " ops/commit_hooks:CommitHooks.committed store/sqlite/facts:Followers.tell",
     "a memory, from hand-off to recall": "features/memory/conversation_log:ConversationLog.catch_up"
@@ -63,7 +63,7 @@ JOURNEYS: Final = {
     "a setting, from config.toml to its use": _SET + "settings:Live.take ops/effects:effect ops/applying:Applying.go_by"
     " kernel:Kernel.__init__",
     "an API request, to its answer": _SERVED
-    + "feature:Feature.routes features/cron/__init__:Cron.routes features/cron/operations:ListJobs"
+    + "feature:Feature.routes features/cron/__init__:Cron.routes features/cron/model:ListJobs"
     " api/operations:route features/cron/faces:CronOperations.find"
     " features/cron/jobs:CronControls.find features/cron/rows:CronRows.find store/sqlite/sql:Select.find",
 }

@@ -21,7 +21,7 @@ from daycare.base.causes import Person, Signalled
 from daycare.base.cron import CronSpec
 from daycare.base.fence import NAMES, fence, unfenced
 from daycare.base.messages import Envelope, EnvelopeKind, File, Message, Origin, Text
-from daycare.features.cron.records import CronAnswer, CronJob, CronRun
+from daycare.features.cron.model import CronAnswer, CronJob, CronRun
 from daycare.features.cron.service import compose
 from daycare.features.memory.facts.distil import request
 from daycare.plugin import Attachment

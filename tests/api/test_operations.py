@@ -15,7 +15,7 @@ from daycare.base.cron import CronSpec
 from daycare.base.errors import InvalidError
 from daycare.base.memories import Tier
 from daycare.cli.operations import Given, made
-from daycare.features.cron import operations as cron
+from daycare.features.cron import model as cron
 from daycare.features.memory.operations import SearchMemories
 
 SPEC = CronSpec(cron="0 8 * * *", prompt="é \U0001f600 & = ?", parameters={"city": "Bonn", "n": 3}, retry=2)

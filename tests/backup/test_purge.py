@@ -16,7 +16,7 @@ from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.features.backups.backup_store import name_of
-from daycare.features.cron.records import NewCronJob
+from daycare.features.cron.model import NewCronJob
 from daycare.features.cron.rows import CronRows
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.ops.purging import look, purge

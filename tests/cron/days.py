@@ -21,7 +21,7 @@ from daycare.base.cron import CronSpec
 from daycare.base.limits import CRON_LOOK_S, CRON_ON_TIME_S
 from daycare.base.messages import Message, Text
 from daycare.features import open_store
-from daycare.features.cron.records import CronRun, NewCronJob
+from daycare.features.cron.model import CronRun, NewCronJob
 from daycare.features.cron.rows import CronRows
 from daycare.features.cron.service import Schedule
 from daycare.observe.bus import Bus

@@ -5,7 +5,7 @@ from typing import Any
 from daycare.base.cron import CronSpec
 from daycare.base.crontab import instant
 from daycare.base.zones import zone_of
-from daycare.features.cron.records import CronJob, CronRun
+from daycare.features.cron.model import CronJob, CronRun
 from daycare.features.cron.rows import CronRows
 from daycare.testing.daemon import OWNER, TestDaemon
 

@@ -9,7 +9,7 @@ import trio
 from daycare.base.cron import CronSpec
 from daycare.base.errors import BusyError, ForbiddenError, InvalidError
 from daycare.base.messages import Origin
-from daycare.features.cron.records import CronRun, section_of
+from daycare.features.cron.model import CronRun, section_of
 from daycare.features.cron.rows import CronRows
 from daycare.features.tasks.records import Task
 from daycare.features.tasks.rows import TaskRows

@@ -16,7 +16,7 @@ from daycare.base.messages import Envelope, EnvelopeKind, Lane, Message, Origin,
 from daycare.base.path import Kind
 from daycare.base.path import Path as Address
 from daycare.config import Config
-from daycare.features.cron.records import NewCronJob
+from daycare.features.cron.model import NewCronJob
 from daycare.features.cron.rows import CronRows
 from daycare.features.exports.archive import ExportArchive
 from daycare.features.exports.engine import ExportEngine, ExportProgress, ExportReport

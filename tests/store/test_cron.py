@@ -7,7 +7,7 @@ from daycare.base.errors import BusyError, ConflictError, NotFoundError
 from daycare.base.limits import CRON_JOBS_MAX
 from daycare.base.messages import Envelope, Message, Origin, Text, Usage
 from daycare.features.cron.ledger import CRON_MISSED_ROWS
-from daycare.features.cron.records import CronFiring, CronJob, CronPost, CronRun, NewCronJob, NewCronRun
+from daycare.features.cron.model import CronFiring, CronJob, CronPost, CronRun, NewCronJob, NewCronRun
 from daycare.features.cron.rows import CRON_RUNS_KEPT, CronRows
 from daycare.store.records import ForwardedReply, NewAgent, Reply, Spend, TurnEnd
 from daycare.store.sqlite.store import Store

@@ -14,7 +14,7 @@ from daycare.base.messages import EnvelopeKind, Origin
 from daycare.features import open_store
 from daycare.features.approvals.records import ApprovalState, Grant
 from daycare.features.approvals.rows import ApprovalRows
-from daycare.features.cron.records import NewCronJob
+from daycare.features.cron.model import NewCronJob
 from daycare.features.cron.rows import CronRows
 from daycare.features.signals.records import NewSignal
 from daycare.features.signals.rows import SignalRows

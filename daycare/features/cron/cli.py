@@ -17,7 +17,7 @@ from daycare.cli.command import Cli, command, default_command
 from daycare.cli.operations import Given, ask, operation
 from daycare.cli.render import one_line, pairs, table
 from daycare.cli.spans import read_seconds
-from daycare.features.cron import operations
+from daycare.features.cron import model
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -143,16 +143,16 @@ def _next_line(job: Json) -> str:
 def cron(cli: Cli) -> None:
     """List scheduled jobs, or work on one of them."""
     with cli.connect() as client:
-        cli.out(ask(client, operations.ListJobs()), jobs_table)
+        cli.out(ask(client, model.ListJobs()), jobs_table)
 
 
 _JOB: Final = (Given(("path",), _job),)
-operation(app, "list", operations.ListJobs, jobs_table, examples="daycare cron list\ndaycare cron list --user ann")
-operation(app, "show", operations.ShowJob, job_facts, given=_JOB, examples="daycare cron show morning")
+operation(app, "list", model.ListJobs, jobs_table, examples="daycare cron list\ndaycare cron list --user ann")
+operation(app, "show", model.ShowJob, job_facts, given=_JOB, examples="daycare cron show morning")
 operation(
     app,
     "add",
-    operations.AddJob,
+    model.AddJob,
     lambda job: f"added {job['path']}\n{_next_line(job)}",
     given=(Given(("cron", "at"), _when), Given(("prompt",), _prompt), Given(("deadline_s",), _deadline)),
     hidden=["enabled"],
@@ -177,14 +177,14 @@ def edit(
     """Change fields of a job that was not written into a file."""
     changes = {key: None if value == "null" else value for key, value in read_settings(fields).items()}
     with cli.connect() as client:
-        job = ask(client, operations.ChangeJob(path=_path(name, user), changes=changes))
+        job = ask(client, model.ChangeJob(path=_path(name, user), changes=changes))
     cli.out(job, lambda it: f"changed {', '.join(changes)} of {it['path']}\n{_next_line(it)}")
 
 
 operation(
     app,
     "rm",
-    operations.RemoveJob,
+    model.RemoveJob,
     lambda gone: f"removed {gone['removed']}",
     given=_JOB,
     examples="daycare cron rm morning\ndaycare cron rm morning --user ann",
@@ -192,7 +192,7 @@ operation(
 operation(
     app,
     "pause",
-    operations.PauseJob,
+    model.PauseJob,
     lambda job: f"{job['path']} is paused",
     given=_JOB,
     examples="daycare cron pause morning\ndaycare cron pause morning --user ann",
@@ -200,7 +200,7 @@ operation(
 operation(
     app,
     "resume",
-    operations.ResumeJob,
+    model.ResumeJob,
     lambda job: f"{job['path']} goes on\n{_next_line(job)}",
     given=_JOB,
     examples="daycare cron resume morning\ndaycare cron resume morning --user ann",
@@ -208,7 +208,7 @@ operation(
 operation(
     app,
     "run",
-    operations.RunJob,
+    model.RunJob,
     lambda it: f"{it['path']} runs now (run {it['no']})\nsee the result: daycare cron history {it['path']}",
     given=_JOB,
     examples="daycare cron run morning --set city=Bonn",
@@ -251,7 +251,7 @@ def next_(
 operation(
     app,
     "history",
-    operations.ListRuns,
+    model.ListRuns,
     runs_table,
     given=[Given(("user", "path"), _runs_of)],
     limit=30,

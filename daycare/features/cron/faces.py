@@ -15,9 +15,9 @@ from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice
 from daycare.base.path import Path
 from daycare.base.zones import zone_of
-from daycare.features.cron import operations
+from daycare.features.cron import model
 from daycare.features.cron.jobs import CronControls
-from daycare.features.cron.records import CronJob, CronRun
+from daycare.features.cron.model import CronJob, CronRun
 from daycare.plugin import StructTool, ToolContext
 from daycare.store.records import Agent, InboxRow
 
@@ -164,7 +164,7 @@ class CronCommands:
 
 
 class CronOperations:
-    """Does what `operations` declares."""
+    """Does what `model` declares."""
 
     def __init__(self, controls: CronControls, owner: str) -> None:
         self._controls = controls
@@ -173,52 +173,52 @@ class CronOperations:
     def routes(self) -> "list[Route]":
         """Return `/v1/cron`."""
         return [
-            route(operations.ListJobs, self.find),
-            route(operations.AddJob, self.add),
-            route(operations.ShowJob, self.show),
-            route(operations.ChangeJob, self.change),
-            route(operations.RemoveJob, self.remove),
-            route(operations.PauseJob, self.pause),
-            route(operations.ResumeJob, self.resume),
-            route(operations.RunJob, self.run),
-            route(operations.ListRuns, self.runs),
+            route(model.ListJobs, self.find),
+            route(model.AddJob, self.add),
+            route(model.ShowJob, self.show),
+            route(model.ChangeJob, self.change),
+            route(model.RemoveJob, self.remove),
+            route(model.PauseJob, self.pause),
+            route(model.ResumeJob, self.resume),
+            route(model.RunJob, self.run),
+            route(model.ListRuns, self.runs),
         ]
 
-    async def find(self, it: operations.ListJobs) -> Json:
+    async def find(self, it: model.ListJobs) -> Json:
         """Return jobs, and what cannot be kept as it is written."""
         await self._controls.refresh()  # also where no schedule runs
         jobs = [await self._view(job, 1) for job in await self._controls.find(it.user)]
         return {"jobs": jobs, "problems": self._controls.problems}
 
-    async def add(self, it: operations.AddJob) -> Json:
+    async def add(self, it: model.AddJob) -> Json:
         """Add a job."""
         return await self._view(await self._controls.add(it.user or self._owner, it.id, it.spec, source="cli"))
 
-    async def show(self, it: operations.ShowJob) -> Json:
+    async def show(self, it: model.ShowJob) -> Json:
         """Return a job."""
         return await self._view(await self._controls.at(self._path(it.path)))
 
-    async def change(self, it: operations.ChangeJob) -> Json:
+    async def change(self, it: model.ChangeJob) -> Json:
         """Change a job."""
         return await self._view(await self._controls.change(self._path(it.path), it.changes))
 
-    async def remove(self, it: operations.RemoveJob) -> Json:
+    async def remove(self, it: model.RemoveJob) -> Json:
         """Remove a job."""
         return {"removed": (await self._controls.remove(self._path(it.path))).path}
 
-    async def pause(self, it: operations.PauseJob) -> Json:
+    async def pause(self, it: model.PauseJob) -> Json:
         """Pause a job."""
         return await self._view(await self._controls.pause(self._path(it.path), paused=True))
 
-    async def resume(self, it: operations.ResumeJob) -> Json:
+    async def resume(self, it: model.ResumeJob) -> Json:
         """Let a job go on."""
         return await self._view(await self._controls.pause(self._path(it.path), paused=False))
 
-    async def run(self, it: operations.RunJob) -> CronRun:
+    async def run(self, it: model.RunJob) -> CronRun:
         """Let a job run now."""
         return await self._controls.run(self._path(it.path), it.parameters)
 
-    async def runs(self, it: operations.ListRuns) -> Json:
+    async def runs(self, it: model.ListRuns) -> Json:
         """Return entries of the ledger, newest first."""
         path = None if it.path is None else self._path(it.path)
         found = await self._controls.rows.runs(user=it.user, path=path, before=it.before, limit=it.limit)

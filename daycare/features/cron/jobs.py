@@ -25,7 +25,7 @@ from daycare.base.events import CronBroken
 from daycare.base.path import Kind, Path, owner_of
 from daycare.base.permission import SCHEDULE, SPAWN
 from daycare.base.zones import zone_of
-from daycare.features.cron.records import CronJob, CronProblem, CronRun, NewCronJob, Source, UnreadableError, section_of
+from daycare.features.cron.model import CronJob, CronProblem, CronRun, NewCronJob, Source, UnreadableError, section_of
 from daycare.features.cron.rows import CronRows
 from daycare.observe.bus import Bus
 from daycare.settings import CronSection, Live

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from daycare.base.cron import CronSpec, is_silence
 from daycare.base.errors import ConflictError, DaycareError, NotFoundError
 from daycare.base.limits import CRON_ON_TIME_S, CRON_RETRY_MAX_S
-from daycare.features.cron.records import CronFiring, CronJob, CronNews, CronPost, CronRun, NewCronRun
+from daycare.features.cron.model import CronFiring, CronJob, CronNews, CronPost, CronRun, NewCronRun
 from daycare.features.tasks import rows as tasks
 from daycare.features.tasks.records import TaskTold
 from daycare.store.records import AgentConfig

@@ -18,7 +18,7 @@ from daycare.base.limits import CRON_JOBS_MAX, CRON_RETRY_MAX_S
 from daycare.base.messages import Message, Origin
 from daycare.features.cron import ledger
 from daycare.features.cron.ledger import DELIVERED, JOBS, RUNS, must_get_job
-from daycare.features.cron.records import (
+from daycare.features.cron.model import (
     CronAnswer,
     CronConflict,
     CronCount,

@@ -31,7 +31,7 @@ from daycare.base.messages import Envelope, Origin, dismissal
 from daycare.base.path import Kind, Path
 from daycare.base.times import local_time
 from daycare.base.zones import zone_of
-from daycare.features.cron.records import CronAnswer, CronFiring, CronJob, CronNews, CronPost, CronRun, NewCronRun
+from daycare.features.cron.model import CronAnswer, CronFiring, CronJob, CronNews, CronPost, CronRun, NewCronRun
 from daycare.features.cron.rows import CronRows
 from daycare.features.tasks.records import NewTask
 from daycare.observe.bus import Bus

@@ -20,7 +20,7 @@ from daycare.base.messages import Origin
 from daycare.base.path import Kind, Path
 from daycare.features.approvals.findings import findings_of
 from daycare.features.approvals.records import ApprovalFinding
-from daycare.features.cron.records import NewCronJob
+from daycare.features.cron.model import NewCronJob
 from daycare.features.cron.rows import CronRows
 from daycare.features.signals.rows import SignalRows
 from daycare.ops.importers import documents
