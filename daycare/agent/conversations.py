@@ -74,9 +74,12 @@ class Conversations:
         self._size = 0
 
     def committed(self, commit: Commit) -> None:
-        """Read everything again if a commit changed what had ended."""
+        """Read everything again if a commit changed what had ended; drop those of agents that may have ended."""
         if commit.forgotten or commit.people:
             self.forget()
+        for agent_id in commit.agents:
+            if (dropped := self._known.pop(agent_id, None)) is not None:
+                self._size -= dropped.size
 
     def forget(self) -> None:
         """Read everything again: the words of a turn that has ended have changed."""

@@ -52,9 +52,11 @@ class Readings:
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     def committed(self, commit: Commit) -> None:
-        """Look at everything again if a commit changed what had ended."""
+        """Look at everything again if a commit changed what had ended; drop those of agents that may have ended."""
         if commit.forgotten or commit.people:
             self.forget()
+        for agent_id in commit.agents:
+            self._known.pop(agent_id, None)
 
     def forget(self) -> None:
         """Look at everything again: turns have changed that had ended."""

@@ -265,9 +265,11 @@ class Prompts:
         return assemble(replace(sections, recalled=(*sections.recalled, *recalled)), agent, user)
 
     def committed(self, commit: Commit) -> None:
-        """Read the lists of agents again if a commit changed some."""
+        """Read the lists of agents again if a commit changed some; keep no prompt of those, who may have ended."""
         if commit.agents:
             self.forget()
+            for agent_id in commit.agents:
+                self._kept.pop(agent_id, None)
 
     def forget(self) -> None:
         """Read the lists of agents again."""

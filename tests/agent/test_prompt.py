@@ -303,6 +303,21 @@ async def test_documents_are_read_again_when_one_changed_and_not_for_other_memor
         assert "likes coffee" in again.system and "MEMORY.md" in read
 
 
+async def test_nothing_is_kept_of_an_agent_that_has_ended(
+    tmp_path: Path, autojump_clock: object, config: Config
+) -> None:
+    """A scheduled job may start a task every few minutes, each an agent of its own."""
+    async with open_daemon(tmp_path, config=config) as house:
+        await house.talk("hello")
+        await house.talk("hello again")
+        agent, daemon = await house.agent(PATH), house.daemon
+        kept = (daemon.prompts._kept, daemon.contexts.conversations._known, daemon.provenance.readings._known)
+        assert [agent.id in each for each in kept] == [True] * 3
+        await house.store.agents.set_state(agent.id, "dead", "gone")
+        assert [agent.id in each for each in kept] == [False] * 3
+        assert daemon.contexts.conversations._size == 0
+
+
 @pytest.mark.parametrize(
     ("path", "after"),
     [
