@@ -51,8 +51,10 @@ def operation(
     Fields that are `hidden` are no options of it; `defaults` are other ones than the operation's own.
     """
 
+    usage = f"{examples.partition(f' {name}')[0]} {name} --help"
+
     def run(cli: Cli, /, **arguments: Any) -> None:
-        wish = made(kind, arguments, given)
+        wish = made(kind, arguments, given, usage)
         with cli.connect() as client:
             cli.out((do or ask)(client, wish), show)
 
@@ -73,8 +75,11 @@ def ask(client: Client, wish: Operation, *, timeout_s: float | None = None) -> J
     )
 
 
-def made(kind: type[Operation], arguments: Mapping[str, Any], given: Sequence[Given]) -> Operation:
-    """Return what a command line asks for. Raises `InvalidError` USAGE that names the argument or option."""
+def made(kind: type[Operation], arguments: Mapping[str, Any], given: Sequence[Given], usage: str = "") -> Operation:
+    """Return what a command line asks for. Raises `InvalidError` USAGE that names the argument or option.
+
+    `usage` is the command that says how it is given.
+    """
     found: Json = {}
     taken: set[str] = set()
     for each in given:
@@ -92,7 +97,7 @@ def made(kind: type[Operation], arguments: Mapping[str, Any], given: Sequence[Gi
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
-        raise InvalidError("USAGE", _told(str(error), kind)) from None
+        raise InvalidError("USAGE", _told(str(error), kind), hint=usage) from None
 
 
 def _parameters(
