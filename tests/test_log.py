@@ -78,6 +78,15 @@ def test_a_line_has_the_first_of_many_numbers_and_how_many_more_there_are(file: 
     assert len(file.read_bytes()) < 600
 
 
+def test_a_line_has_all_traces_of_a_turn_that_answers_many_messages(file: Path) -> None:
+    configure("debug", file)
+    [kind] = [kind for kind in get_args(AnyEvent) if "traces" in kind.__struct_fields__]
+    traces = tuple(f"trace{number}" for number in range(16))
+    write(replace(example(kind), traces=traces))
+    [line] = lines(file)
+    assert line["traces"] == list(traces), "whoever looks for a message finds its turn"
+
+
 def test_level_decides_which_events_are_told(file: Path) -> None:
     configure("warning", file)
     for kind in get_args(AnyEvent):

@@ -34,8 +34,8 @@ class Operation(RequestDocument, frozen=True, kw_only=True, omit_defaults=True):
     """Base of them. The docstring of one says what it does, its fields what it takes.
 
     `ROUTE` is its method and path. What it takes stands in the query of a GET or DELETE, else in the body; `QUERY`
-    names fields that stand in the query all the same, `BODY` the one that is the whole body. Who may read a user's
-    things may ask for those with GET; all others change something, for who manages what that user has.
+    names fields that stand in the query all the same, `BODY` the one that is the whole body. Those with GET
+    change nothing. Whoever reaches the API may ask for any: on its socket that is the operator.
     """
 
     ROUTE: ClassVar[str]

@@ -67,12 +67,10 @@ def operation(
     command(app, name, examples=examples)(run)
 
 
-def ask(client: Client, wish: Operation, *, timeout_s: float | None = None) -> Json:
+def ask(client: Client, wish: Operation) -> Json:
     """Ask a daemon for an operation and return its answer."""
     call = wish.call()
-    return client.call(
-        call.method, call.route, call.body, **({} if timeout_s is None else {"timeout_s": timeout_s}), **call.query
-    )
+    return client.call(call.method, call.route, call.body, **call.query)
 
 
 def made(kind: type[Operation], arguments: Mapping[str, Any], given: Sequence[Given], usage: str = "") -> Operation:

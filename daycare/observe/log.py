@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LOG_FILES_KEPT: Final = 3  # full log files beside the current one
 LOG_VALUE_MAX_CHARS: Final = 2_000  # of one field of a log line
 
-_LISTED_MAX: Final = 5  # values of one field: fifty numbers of memories make a kilobyte a turn
+_NUMBERS_MAX: Final = 5  # of one field: those of fifty memories make a kilobyte a turn. Traces stand whole
 _ROOT: Final = "daycare"
 _CHATTY: Final = (
     "httpx",
@@ -261,8 +261,8 @@ def write(event: events.Event | Gap) -> None:
     for key, value in fields.items():
         if key == _SAID:
             line[f"{key}_chars"] = len(value)
-        elif isinstance(value, list | tuple) and len(value) > _LISTED_MAX:  # the ledger and the events have all of them
-            line[key], line[f"{key}_more"] = value[:_LISTED_MAX], len(value) - _LISTED_MAX
+        elif isinstance(value, list | tuple) and len(value) > _NUMBERS_MAX and isinstance(value[0], int | float):
+            line[key], line[f"{key}_more"] = value[:_NUMBERS_MAX], len(value) - _NUMBERS_MAX  # events have all of them
         else:
             # Cut after it was redacted: of a secret that is cut nobody knows any more that it is one.
             line[key] = without_secrets(value)[:LOG_VALUE_MAX_CHARS] if isinstance(value, str) else value
