@@ -18,6 +18,7 @@ from daycare.api.server import API_CONNECTIONS_MAX, serve
 from daycare.base.errors import ConflictError, UnavailableError
 from daycare.base.events import Notice
 from daycare.observe.bus import Bus
+from daycare.observe.log import configure
 from tests.api.conftest import ANN, Api, open_api, watch
 
 
@@ -188,15 +189,18 @@ async def test_busy_refusal_carries_its_delay(api: Api) -> None:
 
 
 async def test_defect_is_logged_with_its_place_and_tells_nothing(
-    api: Api, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def explode(*_: object, **__: object) -> None:
         detail = "very-private"
         raise KeyError(detail)
 
     monkeypatch.setattr(api.store.people, "find", explode)
+    file = tmp_path / "defect.log"
+    configure("info", file)  # whatever the test before has left
     error = await api.refused(500, "DEFECT", "GET", "/v1/users")
-    logged = "".join(capsys.readouterr())
+    configure("info")
+    logged = file.read_text("utf-8")
     assert "api.defect" in logged and "KeyError" in logged and "in explode" in logged
     assert "private" not in f"{error}{logged}"
 
