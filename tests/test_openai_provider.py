@@ -90,8 +90,10 @@ async def test_a_prompt_is_freed_with_its_call_and_not_when_the_collector_comes(
 # -- what is sent and what comes back --------------------------------------------------------------------------------
 
 
-async def test_text_comes_in_pieces_and_the_completion_holds_all_of_it(server: FakeOpenAI) -> None:
-    server.enqueue("Grüße aus Málaga, 你好!")
+async def test_text_comes_in_pieces_and_the_completion_holds_all_of_it(
+    server: FakeOpenAI, autojump_clock: trio.testing.MockClock
+) -> None:
+    server.enqueue("Grüße aus Málaga, 你好!", piece_delay_s=1.0)
     async with provider(server.base_url) as made:
         pieces, done = await run(made, request(now_ms=42))
     assert len(pieces) > 2

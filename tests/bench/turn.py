@@ -25,7 +25,7 @@ From a second daemon, which counts and is used for nothing else (`turn_counted`)
     loop_hold_ms_max, loop_hold_cpu_ms_max   the longest that a task held the event loop: by the clock, on which
                                           others of the machine count too, and in processor time of its thread
 
-`bare` has the milliseconds of one call with httpx, set up as the product does (`call_ms`, `call_cpu_ms`), and of one
+`bare` has the milliseconds of one call with httpx, the usual client (`call_ms`, `call_cpu_ms`), and of one
 commit of 1 KB with apsw and synchronous=FULL (`commit_ms`, `commit_cpu_ms`).
 
 `long` is one conversation of `--long` turns without memory of others: `early_ms` is the median processor time of turns

@@ -1,6 +1,6 @@
-"""The least that a turn could cost: one call of the model with the same library, and one durable commit.
+"""The least that a turn could cost: one call of the model with the usual library, and one durable commit.
 
-The call is made with httpx as the product sets it up, with the body of a turn, encoded already, and its stream is read
+The call is made with httpx, the usual client, with the body of a turn, encoded already, and its stream is read
 to the end without looking into it. The commit is one row of 1 KB with apsw: WAL, synchronous=FULL.
 """
 

@@ -204,8 +204,12 @@ async def test_thoughts_of_this_turn_come_back_as_they_were_and_older_ones_do_no
 # -- what comes back -------------------------------------------------------------------------------------------------
 
 
-async def test_text_comes_in_pieces_and_counts_hold_the_whole_prompt(server: FakeAnthropic) -> None:
-    server.enqueue("Grüße aus Málaga, 你好!", thinking="Hm, well", cached_tokens=700, cache_write_tokens=30)
+async def test_text_comes_in_pieces_and_counts_hold_the_whole_prompt(
+    server: FakeAnthropic, autojump_clock: trio.testing.MockClock
+) -> None:
+    server.enqueue(
+        "Grüße aus Málaga, 你好!", thinking="Hm, well", cached_tokens=700, cache_write_tokens=30, piece_delay_s=1.0
+    )
     async with provider(server) as made:
         pieces, done = await run(made, request(now_ms=42))
     assert len(pieces) > 2

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 import pytest
@@ -195,3 +196,18 @@ async def test_a_slow_reply_that_keeps_coming_is_no_silence(
         _, done = await run(made)
     assert done.finish == "tools"
     assert trio.current_time() > 10 * MODEL_NEXT_TOKEN_S
+
+
+async def test_an_answer_that_is_compressed_although_it_was_not_to_be_is_an_error() -> None:
+    async def compressed(stream: trio.abc.Stream) -> None:
+        async with stream:
+            await stream.receive_some(65_536)
+            await stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx")
+
+    async with trio.open_nursery() as nursery:
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(partial(trio.serve_listeners, compressed, [listener]))
+        port = listener.socket.getsockname()[1]
+        error = await failure(OpenAIProvider(config("openai", f"http://127.0.0.1:{port}/v1")))
+        nursery.cancel_scope.cancel()
+    assert error.code == "MODEL_GARBLED" and "compressed" in error.message

@@ -1,11 +1,9 @@
 """Recorded streams of both protocols, and an HTTP transport in memory that damages them on the way."""
 
 import random
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any, Literal
 
-import httpx
 import msgspec
 import pytest
 import trio
@@ -64,38 +62,57 @@ async def failure(made: AnyProvider, asked: InferRequest | None = None) -> Dayca
     return caught.value
 
 
-class Recorded(httpx.AsyncBaseTransport):
-    """Answers each request with `data`, in pieces that `dice` cuts; then ends, breaks or falls silent."""
+class Recorded:
+    """A server that answers each request with `data`, in pieces that `dice` cuts; then ends, breaks or falls silent."""
 
     def __init__(self, data: bytes = b"", *, dice: random.Random | None = None) -> None:
         self.data = data
         self.then: Then = "close"
         self.content_type = "text/event-stream"
-        self._dice = dice or random.Random(1)
+        self.dice = dice or random.Random(1)
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    def asked(self, body: bytes) -> None:
+        """Take note of a request, before it is answered."""
+
+    async def dial(self) -> trio.abc.Stream:
         await trio.lowlevel.checkpoint()
-        return httpx.Response(200, headers={"content-type": self.content_type}, stream=_Stream(self, self._dice))
+        return _Stream(self)
 
 
-class _Stream(httpx.AsyncByteStream):
-    def __init__(self, recorded: Recorded, dice: random.Random) -> None:
-        self._data, self._then, self._closed = recorded.data, recorded.then, False
-        self._cut = dice.randint(0, len(self._data))
+class _Stream(trio.abc.Stream):
+    def __init__(self, server: Recorded) -> None:
+        self._server = server
+        self._pieces: list[bytes] = []
+        self._closed = False
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in (self._data[: self._cut], self._data[self._cut :]):
-            await trio.lowlevel.checkpoint()
-            if self._closed:
-                return
-            yield piece
-        if self._then == "stall":
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await trio.lowlevel.checkpoint()
+        self._server.asked(bytes(data).partition(b"\r\n\r\n")[2])
+        data = self._server.data
+        cut = self._server.dice.randint(0, len(data))
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {self._server.content_type}\r\nConnection: close\r\n\r\n"
+        self._pieces = [piece for piece in (head.encode(), data[:cut], data[cut:]) if piece]
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        await trio.lowlevel.checkpoint()
+        if self._closed:
+            raise trio.ClosedResourceError
+        if self._pieces:
+            piece, rest = self._pieces[0][:max_bytes], self._pieces[0][max_bytes:] if max_bytes else b""
+            self._pieces[:1] = [rest] if rest else []
+            return piece
+        if self._server.then == "stall":
             await trio.sleep_forever()
-        if self._then == "reset":
-            raise httpx.ReadError("connection reset by peer")
+        if self._server.then == "reset":
+            raise trio.BrokenResourceError("connection reset by peer")
+        return b""
 
     async def aclose(self) -> None:
         self._closed = True
+        await trio.lowlevel.checkpoint()
 
 
 def recorded(kind: str, answer: ScriptedAnswer) -> bytes:
@@ -107,7 +124,7 @@ def recorded(kind: str, answer: ScriptedAnswer) -> bytes:
 def over(transport: Recorded, kind: str) -> AnyProvider:
     """Return a provider that speaks to nothing but `transport`."""
     made = KINDS[kind][1](config(kind, "http://127.0.0.1:1/v1"))
-    made.server.transport = transport
+    made.server.client.dial = transport.dial
     return made
 
 
