@@ -67,18 +67,16 @@ def configure(
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
+        _add_time,
+        structlog.processors.format_exc_info,
+        redact,  # once for all who are told
     ]
     for handler in handlers:
         render = _readable if pretty and isinstance(handler, _Terminal) else _as_json
         handler.setFormatter(
             structlog.stdlib.ProcessorFormatter(
-                foreign_pre_chain=[*shared, _add_time],
-                processors=[
-                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                    structlog.processors.format_exc_info,
-                    redact,
-                    render,
-                ],
+                foreign_pre_chain=shared,
+                processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, render],
             )
         )
     root = logging.getLogger()
@@ -90,7 +88,7 @@ def configure(
         root.addHandler(handler)
     _level(number)
     structlog.configure(
-        processors=[*shared, _add_time, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,

@@ -12,6 +12,7 @@ from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
 import apsw
 import numpy as np
@@ -251,7 +252,7 @@ class _Scene:
     def __init__(self, dialogue: Dialogue, kept: Sequence[StoredMemory]) -> None:
         self.dialogue = dialogue
         self._places = {memory.no: place for place, memory in enumerate(kept)}
-        self._costs = [tokens.of_text(line(memory, "UTC")) + 1 for memory in kept]
+        self._costs = [tokens.of_text(line(memory, ZoneInfo("UTC"))) + 1 for memory in kept]
 
     def places(self, numbers: Iterable[int]) -> list[int]:
         """Return which turns of the dialogue memories are."""

@@ -47,7 +47,7 @@ import re
 RECALL_QUESTIONS_MAX: Final = 256  # questions whose vectors are on their way or not fetched yet
 RECALL_AGENTS_MAX: Final = 4_096  # agents whose last recalled memories are remembered, some 2 KB each
 RECALL_RECENT: Final = 4  # messages before a question that say what it is about
-RECALL_STICKY_FOLD: Final = 2  # of what a prompt has room for: what was shown stays as long as it is among so many
+RECALL_SPARE: Final = 10  # memories asked for beyond those that are shown: some passages stand in the prompt anyway
 
 Search = Callable[[MemoryQuery], Awaitable[Sequence[MemoryHit]]]
 Ask = Callable[[str], Awaitable["Floats"]]
@@ -214,7 +214,8 @@ class Recaller:
             zone=user.zone,
             tiers=tuple(tier for tier, wanted in kept.items() if wanted),
             shown=(turn.session, through),
-            limit=section.max_results * RECALL_STICKY_FOLD,
+            limit=section.max_results + RECALL_SPARE,
+            again=self._shown.get(agent.id, frozenset()),
             least=section.min_score,
             vector=vector,
         )
@@ -228,20 +229,22 @@ class Recaller:
         section = self._section
         must = {hit.memory.no for hit in hits[: -(-section.max_results // 2)]}
         ranked = sorted(hits, key=lambda hit: 0 if hit.memory.no in must else 1 if hit.memory.no in before else 2)
-        chosen: list[MemoryHit] = []
+        zone = ZoneInfo(user.zone)
+        chosen: list[tuple[MemoryHit, str]] = []
         left = section.max_tokens
         for hit in ranked[: section.max_results]:
-            left -= tokens.of_text(line(hit.memory, user.zone)) + 1
+            shown = line(hit.memory, zone)
+            left -= tokens.of_text(shown) + 1
             if left < 0:
                 break
-            chosen.append(hit)
-        self._shown[agent.id] = frozenset(hit.memory.no for hit in chosen)
+            chosen.append((hit, shown))
+        self._shown[agent.id] = frozenset(hit.memory.no for hit, _ in chosen)
         # In order of tier and time, so that the same memories are the same bytes.
-        chosen.sort(key=lambda hit: (_ORDER.index(hit.memory.tier), hit.memory.at_ms, hit.memory.no))
+        chosen.sort(key=lambda it: (_ORDER.index(it[0].memory.tier), it[0].memory.at_ms, it[0].memory.no))
         return Recollection(
-            blocks=_blocks([hit.memory for hit in chosen], user.zone),
-            memories=tuple(hit.memory for hit in chosen),
-            scores=tuple(round(hit.score, 3) for hit in chosen),
+            blocks=_blocks(chosen),
+            memories=tuple(hit.memory for hit, _ in chosen),
+            scores=tuple(round(hit.score, 3) for hit, _ in chosen),
         )
 
     def _without_read(self, hits: Sequence[MemoryHit]) -> list[MemoryHit]:
@@ -276,24 +279,26 @@ class _Question:
         self.done.set()
 
 
-def _blocks(memories: Sequence[StoredMemory], zone: str) -> tuple[tuple[str, str], ...]:
-    by_tier = {tier: [line(memory, zone) for memory in memories if memory.tier is tier] for tier in _ORDER}
-    return tuple((str(tier), "\n".join(lines)) for tier, lines in by_tier.items() if lines)
+def _blocks(chosen: Sequence[tuple[MemoryHit, str]]) -> tuple[tuple[str, str], ...]:
+    by_tier: dict[Tier, list[str]] = {}
+    for hit, shown in chosen:
+        by_tier.setdefault(hit.memory.tier, []).append(shown)
+    return tuple((str(tier), "\n".join(lines)) for tier, lines in by_tier.items())
 
 
-def line(memory: StoredMemory, zone: str) -> str:
+def line(memory: StoredMemory, zone: ZoneInfo) -> str:
     """Return a memory as a prompt shows it: when, who or where, what, and from whom if that was outside."""
     text = one_line(memory.text, RECALL_LINE_MAX_CHARS)
     marked = f" ({_MARKED[memory.origin]})" if memory.origin in _MARKED else ""
     if memory.entity is not None:
         return f"Entity: {one_line(memory.entity.name, 80)} ({memory.entity.kind}) - {text}{marked}"
-    at = local_time(memory.at_ms, ZoneInfo(zone))
+    at = local_time(memory.at_ms, zone)
     source = memory.place.name if memory.place is not None else memory.speaker if memory.tier is Tier.LOG else ""
     who = f"{one_line(source, 80)}: " if source else ""
     until = ""
     if memory.fact is not None and memory.fact.valid_until_ms is not None:
-        until = f" (until {local_time(memory.fact.valid_until_ms, ZoneInfo(zone)):%Y-%m-%d})"
-    return f"[{at:%Y-%m-%d %H:%M}] {who}{text}{until}{marked}"
+        until = f" (until {local_time(memory.fact.valid_until_ms, zone):%Y-%m-%d})"
+    return f"[{str(at)[:16]}] {who}{text}{until}{marked}"
 
 
 _CHARS_MAX: Final = 80  # longer messages say something else as well

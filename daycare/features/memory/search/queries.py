@@ -1,6 +1,6 @@
 """What is asked of memory and what is found: the language between search and those who use it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,8 @@ class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     are the words before the question, the oldest first; `speaker` asks. `shown` (session, turn): of this session of the
     agent only entries up to that turn are found, the later ones stand in its prompt anyway. `vector` is the question's,
     of length 1, None to search by words alone. `under` is the root of a subtree of agents. `among` are the numbers of
-    the only memories to choose from, None for all. `least` is the lowest score that is wanted, None for any.
+    the only memories to choose from, None for all. `least` is the lowest score that is wanted, None for any. `again`:
+    numbers of memories that are wanted beyond the `limit`, too, if they are among the first twice as many.
     """
 
     scope: str
@@ -34,6 +35,7 @@ class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     shown: tuple[int, int] | None = None
     superseded: bool = False
     limit: int = 10
+    again: Collection[int] = ()
     least: float | None = None
     vector: Any = None
 

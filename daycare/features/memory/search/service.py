@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 SEARCH_SCOPES_MAX: Final = 256  # of which something is kept in memory: 70 bytes a memory, its vector and its words ...
 SEARCH_MAX_BYTES: Final = 32 * 1024 * 1024  # ... as long as all take no more, but for the one asked last
 
+AGAIN_FOLD: Final = 2  # of what is wanted: among so many a memory is looked for that was wanted before
 ALIKE: Final = 0.9  # of the words of two memories: then one of them is enough
 _SPARE: Final = 20  # echoes of one thing that may rank before it
 _FEW_WORDS: Final = 2  # "Yes, thanks" is not the same each time
@@ -62,7 +63,7 @@ class Search:
         if Tier.CHUNK in query.tiers and query.scope != EVERYBODY:
             scopes.append(EVERYBODY)
             found = sorted([*found, *await self._find(query, EVERYBODY)], key=lambda it: -it.score)
-        return await self._read(scopes, found, query.limit)
+        return await self._read(scopes, found, query)
 
     def drop(self, scope: str) -> None:
         """Keep nothing of a scope in memory."""
@@ -74,7 +75,7 @@ class Search:
         for kept in self._search_scopes.values():
             kept.searched.embedded(numbers)
 
-    async def _read(self, scopes: Sequence[str], found: Sequence["Scored"], count: int) -> list[MemoryHit]:
+    async def _read(self, scopes: Sequence[str], found: Sequence["Scored"], query: MemoryQuery) -> list[MemoryHit]:
         """Return the first of what was found, without what a better one says in nearly the same words.
 
         Echoes come behind all others: what they repeat is preferred. No more rows are read than that takes.
@@ -82,17 +83,26 @@ class Search:
         kept: list[MemoryHit] = []
         echoes: list[tuple[StoredMemory, Scored]] = []
         said = _Said()
-        for part in (found[: count + _MORE], found[count + _MORE :]):
+        limit, first = query.limit, query.limit + _MORE
+        again = [it for it in found[first : AGAIN_FOLD * limit] if it.no in query.again] if query.again else []
+        read: set[int] = set()
+        for part, most in ((found[:first], limit), (found[first:], limit), (again, AGAIN_FOLD * limit)):
+            if len(kept) >= most:
+                continue
+            part = [it for it in part if it.no not in read]
             memories = {it.no: it for it in await self._store.of(MemoryRows).get(scopes, [it.no for it in part])}
             for memory, each in [(memories[it.no], it) for it in part if it.no in memories]:
+                read.add(memory.no)
                 if memory.role == ECHO:
                     echoes.append((memory, each))
                 elif said.is_news(memory.text):
                     kept.append(MemoryHit(memory, each.score, each.parts))
-                    if len(kept) == count:
-                        return kept
-        news = [MemoryHit(memory, each.score, each.parts) for memory, each in echoes if said.is_news(memory.text)]
-        return [*kept, *news][:count]
+                    if len(kept) == most:
+                        break
+        if len(kept) < limit:
+            kept += [MemoryHit(memory, each.score, each.parts) for memory, each in echoes if said.is_news(memory.text)]
+            del kept[limit:]
+        return kept
 
     async def _find(self, query: MemoryQuery, scope: str) -> Sequence["Scored"]:
         kept = self._kept(scope)
@@ -163,7 +173,8 @@ def _found(searched: "SearchScope", query: MemoryQuery, section: RetrievalSectio
 
 
 def _count(query: MemoryQuery) -> int:
-    return 2 * query.limit + _SPARE  # some will say the same, or only repeat others
+    wanted = AGAIN_FOLD * query.limit if query.again else query.limit
+    return 2 * wanted + _SPARE  # some will say the same, or only repeat others
 
 
 def _look_ahead(kept: "_Kept") -> None:
@@ -207,11 +218,13 @@ class _Answer:
 class _Said:
     """What was said, to know what says the same. Of a fact and what it came from one is enough.
 
-    Texts that are alike have nearly as many words, so that each is compared with few others.
+    Two texts that share so many words share one of the first few, however words are put in order: only those that do
+    are compared. The longest come first, as few texts have them. See prefix filtering in Bayardo, Ma and Srikant:
+    Scaling up all pairs similarity search, WWW 2007.
     """
 
     def __init__(self) -> None:
-        self._by_size: dict[int, list[set[str]]] = {}
+        self._by_word: dict[str, list[set[str]]] = {}
 
     def is_news(self, text: str) -> bool:
         """Note a text, unless nearly the same words were said: then return False."""
@@ -219,9 +232,13 @@ class _Said:
         size = len(words)
         if size <= _FEW_WORDS:
             return True
-        for other in range(ceil(ALIKE * size), int(size / ALIKE) + 1):
-            for others in self._by_size.get(other, ()):
-                if len(words & others) >= ALIKE * min(size, other):
+        shared = ceil(ALIKE * ceil(ALIKE * size))  # with the shortest text that may be alike
+        first = sorted(sorted(words), key=len, reverse=True)[: size - shared + 1]
+        for word in first:
+            for others in self._by_word.get(word, ()):
+                least, most = (size, len(others)) if size < len(others) else (len(others), size)
+                if least >= ALIKE * most and len(words & others) >= ALIKE * least:
                     return False
-        self._by_size.setdefault(size, []).append(words)
+        for word in first:
+            self._by_word.setdefault(word, []).append(words)
         return True
