@@ -13,8 +13,12 @@ from daycare.base.messages import Origin
 from daycare.store.records import User
 from daycare.store.sqlite import budget_sums
 from daycare.store.sqlite.database import count
+from daycare.store.sqlite.read_cache import ReadCache
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
+
+PEOPLE: Final = ("users", "user_connector_keys")
+PEOPLE_REMEMBERED_MAX: Final = 1_024  # users whose rows are kept in memory, some 500 bytes each: a turn asks four times
 
 Remove = Callable[[Tx, str], list[str]]
 
@@ -26,6 +30,12 @@ class PeopleStore:
         self._write = writer.write
         self._reader = reader
         self._remove = remove  # handed in: it concerns agents and all they have, which know people
+        self._known: ReadCache[str, User | None] = ReadCache(
+            writer.versions, reader, *PEOPLE, most=PEOPLE_REMEMBERED_MAX
+        )
+        self._known_by_key: ReadCache[str, User | None] = ReadCache(
+            writer.versions, reader, *PEOPLE, most=PEOPLE_REMEMBERED_MAX
+        )
 
     async def add(self, user: User, origin: Origin = Origin.SYSTEM) -> User:
         """Create a user with its keys, or bring back one who was removed.
@@ -47,14 +57,18 @@ class PeopleStore:
 
     async def get(self, user_id: str) -> User | None:
         """Return a user who was not removed."""
-        return _get(self._reader, user_id)
+        return self._known.get(user_id, lambda: _get(self._reader, user_id))
 
     async def by_key(self, connector_key: str) -> User | None:
         """Return the user a connector key leads to, who was not removed."""
-        row = self._reader.execute(
-            "SELECT user FROM user_connector_keys WHERE connector_key = ?", (connector_key,)
-        ).fetchone()
-        return _get(self._reader, str(row[0])) if row else None
+
+        def read() -> User | None:
+            row = self._reader.execute(
+                "SELECT user FROM user_connector_keys WHERE connector_key = ?", (connector_key,)
+            ).fetchone()
+            return _get(self._reader, str(row[0])) if row else None
+
+        return self._known_by_key.get(connector_key, read)
 
     async def find(self, *, after: str = "", limit: int = 1_000) -> list[User]:
         """Return users who were not removed, in order of id, from behind `after` on."""

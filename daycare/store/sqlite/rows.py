@@ -29,7 +29,8 @@ class Table(NamedTuple):
     The numbers in its column `number`, if it has one, only grow, and so does what stands in `created_at`.
 
     `own` is the condition of what is an agent's own (its id is `?1`): it is deleted with the agent, which stays as long
-    as there is some. `apart`: that, and a purge, is done by a follower which hears of it, and by nobody else.
+    as there is some. `apart`: that, and a purge, is done by a follower which hears of it, and by nobody else. `watched`
+    are tables of which answers stand in a `ReadCache`.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Table(NamedTuple):
     own: str = ""
     number: str = ""
     apart: bool = False
+    watched: bool = False
 
 
 class Rows:

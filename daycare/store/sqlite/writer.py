@@ -9,7 +9,7 @@ costs a quarter of the throughput.
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
@@ -27,6 +27,7 @@ from daycare.store.sqlite.database import described, is_of_an_index
 from daycare.store.sqlite.facts import F, Followers
 from daycare.store.sqlite.guard import Guard
 from daycare.store.sqlite.mark import newest_in
+from daycare.store.sqlite.read_cache import TableVersions
 
 COMMIT_MAX_OPERATIONS: Final = 1_024  # one group commit; larger batches gain nothing measurable
 WRITE_QUEUE_MAX: Final = 16_384  # writes waiting for the writer thread: 16 batches, about a second of work
@@ -145,7 +146,7 @@ class Writer:
 
     `listener` is called in the loop's thread after each commit and before any caller of it continues, so that nothing
     is durable and unannounced when a caller was cancelled. `trouble` is called with an error when a commit fails, and
-    with None when one succeeds again.
+    with None when one succeeds again. Changes of the `watched` tables are counted in `versions`.
     """
 
     def __init__(
@@ -157,6 +158,7 @@ class Writer:
         *,
         inline: bool,
         followers: Followers,
+        watched: Sequence[str] = (),
     ) -> None:
         self._db = db
         self._location = location
@@ -177,6 +179,7 @@ class Writer:
         self.listener: Callable[[Commit], None] = lambda commit: None
         self.trouble: Callable[[DaycareError | None], None] = lambda error: None
         self._troubled = False
+        self.versions = TableVersions(db, watched, at_once=inline)
 
     async def write(self, fn: Callable[[Tx], T], size: int = 0) -> T:
         """Run `fn` in the next commit and return its value after it is durable.
@@ -272,6 +275,7 @@ class Writer:
         except StoreAwayError as refusal:
             failure = refusal
         self.commits.observe(time.perf_counter() - began)
+        self.versions.count()  # before anybody goes on: they look for what they have written
         if failure is not None or committed is not None:
             self.report(failure)
         if committed is not None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 import apsw
 
+from daycare.base.clock import Clock
 from daycare.base.documents import DocumentVersion, Layer, NewVersion, Place
 from daycare.base.limits import (
     DOCUMENT_SEARCH_MAX,
@@ -17,7 +18,12 @@ from daycare.features.memory.documents.records import Document, DocumentTotals
 from daycare.features.memory.documents.stored import AT, COLUMNS, VERSIONS, any_of, document, key_of, scope_word
 from daycare.features.memory.documents.versions import WHOLE
 from daycare.store.sqlite.database import count
+from daycare.store.sqlite.read_cache import ReadCache
+from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.rows import Rows, Table
+from daycare.store.sqlite.writer import Writer
+
+DOCUMENTS_REMEMBERED_MAX: Final = 2_048  # places whose newest version is kept in memory, some 500 bytes each
 
 _LAST = "\U0010ffff"
 _TERM = re.compile(r"[^\W_]+")  # what the index takes for a word
@@ -47,11 +53,19 @@ class DocumentRows(Rows):
             own="layer = 'agent' AND owner = ?1",
             number="no",
             apart=True,
+            watched=True,
         ),
         Table("living_documents", again="from the documents", apart=True),
         Table("documents_grown", again="from the documents"),
     )
     followers: ClassVar = (DocumentFollower,)
+
+    def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers, clock: Clock) -> None:
+        super().__init__(writer, reader, readers, clock)
+        self._newest: ReadCache[Place, list[DocumentVersion]] = ReadCache(
+            writer.versions, reader, "documents", most=DOCUMENTS_REMEMBERED_MAX
+        )
+        self._last: ReadCache[None, int] = ReadCache(writer.versions, reader, "documents", most=1)
 
     @classmethod
     def inspected(cls, db: apsw.Connection) -> Mapping[str, Any]:
@@ -87,7 +101,7 @@ class DocumentRows(Rows):
 
     async def last(self) -> int:
         """Return a number that grows with each new version of any document, and with nothing else."""
-        return int(self._reader.execute("SELECT ifnull(max(no), 0) FROM documents").get)
+        return self._last.get(None, lambda: int(self._reader.execute("SELECT ifnull(max(no), 0) FROM documents").get))
 
     async def at(self, place: Place, version: int) -> Document | None:
         """Return one version, None for a number that is not in the line."""
@@ -112,6 +126,11 @@ class DocumentRows(Rows):
 
     async def history(self, place: Place, *, before: int | None = None, limit: int = 100) -> list[DocumentVersion]:
         """Return versions, the newest first, beginning below number `before`."""
+        if limit == 1 and before is None:  # a turn asks for those of six documents, most of which nobody has
+            return [*self._newest.get(place, lambda: self._versions(place, None, 1))]
+        return self._versions(place, before, limit)
+
+    def _versions(self, place: Place, before: int | None, limit: int) -> list[DocumentVersion]:
         bindings = (*key_of(place), 2**62 if before is None else before, limit)
         return VERSIONS.find(self._reader, f"{AT} AND version < ? ORDER BY version DESC LIMIT ?", bindings)
 
