@@ -4,6 +4,7 @@ Together they take 30 MB, and up to a second to import. That is done in a thread
 waits for it but who needs them.
 """
 
+import gc
 from importlib import import_module
 from typing import Final
 
@@ -26,6 +27,7 @@ async def loaded(modules: tuple[str, ...]) -> None:
     """Return once these modules can be imported at no cost."""
     if not _loaded.issuperset(modules):
         await trio.to_thread.run_sync(load, modules)
+        gc.freeze()  # it stays: looking through it for garbage would hold up everybody for 10 ms now and then
 
 
 def load(modules: tuple[str, ...] = (*RULES, *SEARCH, *LOCAL)) -> None:

@@ -97,6 +97,8 @@ class SearchScope:
     def find(self, query: MemoryQuery, section: RetrievalSection, count: int) -> Sequence[Scored]:
         """Return the best memories for a question by these settings, the best first. Blocks for some milliseconds."""
         structure = self._structure
+        if not self.size:
+            return ()
         people = NamedPeople(structure.called, structure.speaker_code(query.speaker) if query.speaker else None)
         question = read(query.text, query.now_ms, zone=query.zone, people=people, recent=query.recent)
         groups = self._groups(question)
