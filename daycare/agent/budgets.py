@@ -29,7 +29,7 @@ from daycare.plugin import Completion, InferRequest
 from daycare.rules import budgets as rules
 from daycare.rules.budgets import Scope
 from daycare.settings import OFFLINE, BudgetsSection, Live
-from daycare.store.records import Agent, Commit, Spend, User
+from daycare.store.records import Commit, Spend, User
 from daycare.store.records_budgets import BudgetRow, BudgetStanding, NewReservation
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
@@ -343,19 +343,6 @@ class Budgets:
             return False
         self._told[key] = None
         return await self._store.budgets.mark(ceiling, share)
-
-
-def payer_of(agent: Agent, turn: int, trace: str = "", *, background: bool = False, ratio: float = 1.0) -> Payer:
-    """Return who pays for an agent's calls in a turn."""
-    return Payer(
-        path=agent.path,
-        user=agent.user,
-        agent_id=agent.id,
-        trace=trace,
-        turn=turn,
-        background=background,
-        ratio=ratio,
-    )
 
 
 def _limits(section: BudgetsSection) -> dict[str, Limits]:

@@ -12,7 +12,6 @@ import trio
 
 from daycare.agent import tokens
 from daycare.agent.blocks import block
-from daycare.agent.budgets import payer_of
 from daycare.agent.prompt import stamped
 from daycare.agent.tokens import TokenBudget
 from daycare.base.clock import Clock
@@ -20,6 +19,7 @@ from daycare.base.errors import DaycareError, InvalidError, UnavailableError
 from daycare.base.events import CompactionFailed, ContextCompacted
 from daycare.base.limits import CONTEXT_CHARS_A_TOKEN
 from daycare.base.messages import File, Message, Origin, Text, ToolCall, ToolResult
+from daycare.inference.metering import Payer
 from daycare.inference.names import ModelChoice
 from daycare.inference.pool import ModelAnswer, Pool
 from daycare.observe.about import about
@@ -153,7 +153,7 @@ class Compactor:
             max_output_tokens=2 * job.budget.summary,  # a model that thinks needs some for that
         )
         with trio.move_on_after(COMPACT_DEADLINE_S):
-            payer = payer_of(job.agent, job.turn, job.trace, ratio=job.ratio)
+            payer = Payer.of(job.agent, job.turn, job.trace, ratio=job.ratio)
             return await self._pool.infer(job.plan, request, payer=payer)
         raise UnavailableError(
             "SUMMARY_LATE", f"summing up {job.agent.path}: no summary came within {COMPACT_DEADLINE_S:g} s"

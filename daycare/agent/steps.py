@@ -15,7 +15,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from daycare.agent.budgets import payer_of
 from daycare.agent.context import Contexts, Window
 from daycare.agent.kinds import chains_of, is_background, messages_of
 from daycare.agent.recall import NOTHING, Recollection
@@ -25,6 +24,7 @@ from daycare.base.clock import Clock
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
 from daycare.base.limits import PROGRESS_MAX_CHARS
 from daycare.base.messages import Chains, Message, Origin, Text, Told, ToolCall, Usage
+from daycare.inference.metering import Payer
 from daycare.inference.pool import Failure, ModelAnswer, ModelChoice, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -257,7 +257,7 @@ class Thinker:
             )
 
         background = {row.envelope.origin for row in course.rows} == {Origin.CRON}
-        payer = payer_of(agent, turn.turn, turn.trace, background=background)
+        payer = Payer.of(agent, turn.turn, turn.trace, background=background)
         said = [*course.prompt.messages, *course.said]
         answer = await course.window.infer(plan, request, said, payer, show, failed)
         course.model_calls += 1

@@ -6,7 +6,7 @@ later can lose it. What holds the limits and the books is handed in as a `Budget
 
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 import msgspec
 import trio
@@ -17,6 +17,9 @@ from daycare.base.messages import Usage
 from daycare.inference.catalog import ModelFacts
 from daycare.inference.names import ModelChoice
 from daycare.plugin import Completion, InferRequest
+
+if TYPE_CHECKING:
+    from daycare.store.records import Agent
 
 # Refusals before the first word that no provider charges for, besides those that blame the request or the key.
 _REFUSALS: Final = frozenset({"RATE_LIMITED", "PROVIDER_FAILED"})
@@ -35,6 +38,19 @@ class Payer(msgspec.Struct, frozen=True, kw_only=True):
     turn: int = 0
     background: bool = False
     ratio: float = 1.0
+
+    @classmethod
+    def of(cls, agent: "Agent", turn: int, trace: str = "", *, background: bool = False, ratio: float = 1.0) -> "Payer":
+        """Return who pays for an agent's calls in a turn."""
+        return cls(
+            path=agent.path,
+            user=agent.user,
+            agent_id=agent.id,
+            trace=trace,
+            turn=turn,
+            background=background,
+            ratio=ratio,
+        )
 
 
 INSTALLATION: Final = Payer(path="/system/daycare", background=True)  # of whom nothing more is known

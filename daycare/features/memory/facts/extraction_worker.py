@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.agent import tokens
-from daycare.agent.budgets import payer_of
 from daycare.agent.kinds import messages_of
 from daycare.agent.steps import Thought
 from daycare.base.causes import Handoff
@@ -28,6 +27,7 @@ from daycare.features.memory.facts.learned import ENTITIES_MAX, FACTS_MAX, Learn
 from daycare.features.memory.loading import RULES, loaded
 from daycare.features.memory.store.records import Comparable, MergeResult, StoredMemory
 from daycare.features.memory.store.rows import MemoryRows
+from daycare.inference.metering import Payer
 from daycare.inference.names import ModelChoice
 from daycare.inference.pool import Pool
 from daycare.observe.about import about
@@ -201,7 +201,7 @@ class ExtractionWorker:
             max_output_tokens=output_tokens,
             output=asked.output,
         )
-        answer = await self.pool.infer(plan, request, payer=payer_of(calls.worker, calls.turn.turn, calls.turn.trace))
+        answer = await self.pool.infer(plan, request, payer=Payer.of(calls.worker, calls.turn.turn, calls.turn.trace))
         if answer.completion.finish == "length":
             raise InvalidError("EXTRACTION_CUT", f"reading what {answer.choice} learned: its answer was cut")
         return answer.completion.message.text, str(answer.choice)
