@@ -70,8 +70,7 @@ class Daemon(Kernel):
         self.approving = Approving(store, directory, self.approvals, outcomes, live, clock, owner)
         self.budgeting = Budgeting(store, directory, self.budgets, clock, owner)
         self.exports = ExportEngine(
-            *(store, directory, self.prompts.check, clock, self.home.path, f"direct:{owner}"),
-            *(live, self.budgets.forget),
+            *(store, directory, self.prompts.check, clock, self.home.path, f"direct:{owner}", live),
         )
         able = [permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
         able += [PairingFeature(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]

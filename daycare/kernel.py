@@ -21,7 +21,6 @@ from daycare.actors.timers import TimerService
 from daycare.agent.admission import Admission
 from daycare.agent.attachments import AttachedFiles
 from daycare.agent.behaviours import Behaviours
-from daycare.agent.budgets import Budgets
 from daycare.agent.commands import Commands
 from daycare.agent.context import Contexts
 from daycare.agent.context_commands import ContextCommands
@@ -52,6 +51,7 @@ from daycare.features.approvals.findings import findings_of
 from daycare.features.approvals.gate import ApprovalGate
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService
+from daycare.features.budgets.service import Budgets
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.service import MemoryFeature, loader
 from daycare.flow import Delivery, Intake, Turns

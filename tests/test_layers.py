@@ -50,10 +50,13 @@ SIDEWAYS = {  # within a floor: from, to
 }
 BETWEEN_FEATURES = {  # from, to; what one needs of another, it says here
     ("approvals", "memory"),  # what documents say that requests are about
+    ("agents", "budgets"),  # whether who makes an agent has a budget of its own
     ("backups", "exports"),
+    ("budgets", "tasks"),  # who asked for one pays for it
     ("cron", "tasks"),
     ("memory", "approvals"),
     ("pairing", "people"),
+    ("signals", "budgets"),  # what beats by itself needs one
 }
 BESIDE = "testing"
 SEAM = ("plugin", "webhook", "messenger", "base")  # what a plugin may import

@@ -14,8 +14,13 @@ if TYPE_CHECKING:
 
 
 def rows() -> "Sequence[type[Rows]]":
-    """Return what all capabilities keep. A scheduled run may be a task, and asks how that ended: so cron is last."""
+    """Return what all capabilities keep.
+
+    A scheduled run may be a task, and asks how that ended: so cron is behind tasks. Budgets are last: what somebody's
+    calls have reserved counts in full once all else of theirs has ended.
+    """
     from daycare.features.approvals.rows import ApprovalRows
+    from daycare.features.budgets.rows import BudgetRows
     from daycare.features.cron.rows import CronRows
     from daycare.features.exports.rows import ExportRows
     from daycare.features.memory.documents.rows import DocumentRows
@@ -23,7 +28,7 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.signals.rows import HeartbeatRows, SignalRows
     from daycare.features.tasks.rows import TaskRows
 
-    return ExportRows, MemoryRows, DocumentRows, SignalRows, HeartbeatRows, TaskRows, ApprovalRows, CronRows
+    return ExportRows, MemoryRows, DocumentRows, SignalRows, HeartbeatRows, TaskRows, ApprovalRows, CronRows, BudgetRows
 
 
 def open_store(

@@ -11,6 +11,7 @@ from daycare.actors.supervisor import Supervisor
 from daycare.base.limits import STRANGERS_MAX
 from daycare.base.pairing import is_out
 from daycare.feature import Feature
+from daycare.features.budgets.rows import BudgetRows
 from daycare.inference.pool import Pool
 from daycare.ops.run import Run
 from daycare.plugins.extensions import Extensions
@@ -60,6 +61,6 @@ class Overview:
             "strangers": sum(
                 not each.denied and is_out(each.code_until, each.tries, run.now_ms()) for each in strangers
             ),
-            "spent": await store.ledger.spent(),
+            "spent": await store.of(BudgetRows).total(),
             **{feature.name: status for feature in self.features if (status := await feature.status())},
         }

@@ -408,9 +408,9 @@ class Commit(msgspec.Struct):
 
     `posted` rows are new and waiting; `completed` maps an inbox seq to its result, or None when it died;
     `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters; `memories` and
-    `documents` say that some were written, `budgets` that something reserved was given back, `forgotten` that turns
-    changed which had ended. `cut_off` are agents that died with their user, whatever they are at; `people` says that a
-    user was removed, `secrets` that a key was stored. `news` are those of capabilities, by their class.
+    `documents` say that some were written, `forgotten` that turns changed which had ended. `cut_off` are agents that
+    died with their user, whatever they are at; `people` says that a user was removed, `secrets` that a key was stored.
+    `news` are those of capabilities, by their class.
     """
 
     posted: list[InboxRow]
@@ -422,7 +422,6 @@ class Commit(msgspec.Struct):
     agents: set[str]  # agents whose row changed (config, state, session)
     memories: bool = False
     documents: bool = False
-    budgets: bool = False
     forgotten: bool = False
     cut_off: set[str] = set()  # msgspec gives each its own
     people: bool = False

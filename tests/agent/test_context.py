@@ -13,6 +13,7 @@ from daycare.base.errors import ConflictError, InvalidError, UnavailableError
 from daycare.base.limits import COMPACTIONS_MAX
 from daycare.base.messages import Message, Text
 from daycare.config import ModelsSection
+from daycare.features.budgets.rows import BudgetRows
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
@@ -289,7 +290,7 @@ async def test_a_failed_summary_is_paid_for_once(tmp_path: Path, autojump_clock:
     model = mind(lambda request: say("no"))
     async with open_daemon(tmp_path, model, config=small()) as house:
         await grow(house, 6)
-        spent = await house.store.ledger.spent()
+        spent = await house.store.of(BudgetRows).total()
         assert spent["output_tokens"] == 5 * (6 + len(summaries_asked(model)))
 
 

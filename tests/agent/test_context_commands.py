@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
+from daycare.features.budgets.rows import BudgetRows
 from daycare.plugin import Completion, InferRequest
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted, say
@@ -59,7 +60,7 @@ async def test_compact_sums_up_now_and_tells_what_it_saved(tmp_path: Path, autoj
         await house.talk("hello")
         assert len(prompts(model)[-1].messages) == 1 + 4 + 1
         assert "Miso" in prompts(model)[-1].messages[0].text
-        spent = await house.store.ledger.spent()
+        spent = await house.store.of(BudgetRows).total()
         assert spent["output_tokens"] == 5 * 8
 
 

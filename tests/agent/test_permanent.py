@@ -14,9 +14,10 @@ from daycare.base.limits import LASTING_AGENTS_MAX
 from daycare.base.messages import Origin, ToolResult
 from daycare.base.permission import Decision, OwnRule, Permissions, Rule
 from daycare.config import Config, ModelsSection, ProviderSection
+from daycare.features.budgets.records import BudgetRow
+from daycare.features.budgets.rows import BudgetRows
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent, AgentConfig, User
-from daycare.store.records_budgets import BudgetRow
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
@@ -152,8 +153,7 @@ async def test_a_rule_about_one_of_the_two_keeps_an_agent_from_being_made(
 async def test_a_budget_of_its_own_is_not_spent_beside(tmp_path: Path, autojump_clock: object) -> None:
     async with house_of(tmp_path) as house:
         await house.agent("/ann/agent/mailer")
-        await house.store.budgets.put(BudgetRow(path="/ann/agent/mailer", limits={"day.calls": 50}))
-        house.daemon.budgets.forget()
+        await house.store.of(BudgetRows).put(BudgetRow(path="/ann/agent/mailer", limits={"day.calls": 50}))
         told = await attempt(house, "agent_create", SCRIBE, path="/ann/agent/mailer")
         assert "has a budget of its own" in told
         assert "created" in await attempt(house, "agent_create", SCRIBE)

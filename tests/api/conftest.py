@@ -21,7 +21,6 @@ from daycare.actors.router import Posted, Router
 from daycare.actors.supervisor import Supervisor
 from daycare.agent.attachments import AttachedFiles
 from daycare.agent.behaviours import Behaviours
-from daycare.agent.budgets import Budgets
 from daycare.agent.deliveries import Deliveries
 from daycare.api.app import build
 from daycare.api.server import serve
@@ -42,6 +41,7 @@ from daycare.features.approvals.service import ApprovalsService
 from daycare.features.backups import BackingUp
 from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
+from daycare.features.budgets.service import Budgets
 from daycare.features.cron import Cron
 from daycare.features.exports import Exporting
 from daycare.features.exports.engine import ExportEngine
@@ -259,13 +259,6 @@ async def open_api(
         echo = Echo(store, bus)
         supervisor = Supervisor(store, directory, LanePorts(echo, echo, echo), bus, clock, Keeper(bus, clock), live)
 
-        def committed(commit: Commit) -> None:
-            directory.forget(commit.agents)
-            supervisor.posted(commit.posted)
-            router.committed(commit)
-
-        store.subscribe(committed)
-
         async def envelope_of(inbound: Inbound) -> tuple[Envelope, Address]:
             user = await store.people.by_key(inbound.sender)
             if user is None:
@@ -346,6 +339,15 @@ async def open_api(
         )
         vault = open_vault(folder / "daycare.key")
         budgets = Budgets(store, tell, bus, clock, live, "ann")
+
+        def committed(commit: Commit) -> None:
+            directory.forget(commit.agents)
+            supervisor.posted(commit.posted)
+            router.committed(commit)
+            budgets.committed(commit)
+
+        store.subscribe(committed)
+
         core = Core(store, directory, router, bus, clock, live, permissions.check, "ann")
         signals = Signals(core, budgets, memory.documents)
         metrics = DaemonMetrics(Home(folder), store, supervisor, pool, bus, clock, {}, ())

@@ -3,6 +3,7 @@
 import pytest
 
 from daycare.base.messages import Usage
+from daycare.features.budgets.rows import BudgetRows
 from daycare.store.records import Spend
 from tests.api.conftest import Api
 
@@ -11,7 +12,7 @@ DIRECT = "/ann/direct"
 
 async def spend(api: Api, path: str = DIRECT, micros: int = 500_000) -> None:
     usage = Usage(input_tokens=100, output_tokens=10)
-    await api.store.budgets.settle(
+    await api.store.of(BudgetRows).settle(
         Spend(agent_id="", user="ann", turn=0, provider="p", model="m", usage=usage, cost_micros=micros, path=path)
     )
 

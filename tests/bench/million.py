@@ -18,8 +18,9 @@ from daycare import process
 from daycare.base.budget import Measure, Use, day_of
 from daycare.base.clock import SystemClock
 from daycare.base.messages import Usage
+from daycare.features.budgets.records import Ceiling, NewReservation
+from daycare.features.budgets.rows import BudgetRows
 from daycare.store.records import Spend
-from daycare.store.records_budgets import Ceiling, NewReservation
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 from . import crowd
@@ -86,9 +87,9 @@ async def _reserve(house: TestDaemon) -> None:
         for each in (path, f"/{_PERSON}", "/")
     ]
     new = NewReservation(path=path, user=_PERSON, day=day, provider="p", model="m", most=_MOST)
-    reserved = await house.store.budgets.reserve(new, ceilings)
+    reserved = await house.store.of(BudgetRows).reserve(new, ceilings)
     assert reserved.no, "there is room"
-    await house.store.budgets.settle(
+    await house.store.of(BudgetRows).settle(
         Spend(
             agent_id="",
             user=_PERSON,

@@ -14,10 +14,11 @@ from daycare.base.budget import Use
 from daycare.base.causes import TaskWork
 from daycare.base.messages import Usage
 from daycare.features import open_store
+from daycare.features.budgets.records import Ceiling, NewReservation
+from daycare.features.budgets.rows import BudgetRows
 from daycare.features.tasks.records import NewTask
 from daycare.features.tasks.rows import TaskRows
 from daycare.store.records import Spend, User
-from daycare.store.records_budgets import Ceiling, NewReservation
 from daycare.store.sqlite.store import Store
 from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
@@ -60,7 +61,7 @@ async def test_what_a_task_spends_counts_for_who_asked_and_once_for_their_user(
         assert shown[f"/{OWNER} day.calls"] == shown["/ day.calls"] == shown[f"/{OWNER}/agent day.calls"]
         of_task = (await used(house, f"/{OWNER}/task/look"))[f"/{OWNER}/task day.calls"]
         assert of_task == 3, "the task's two and its helper's"
-        rows = await house.store.budgets.spent(DAY, DAY, path=SCRIBE)
+        rows = await house.store.of(BudgetRows).spent(DAY, DAY, path=SCRIBE)
         assert {(row.path, row.payer) for row in rows} == {
             (SCRIBE, ""),
             (f"/{OWNER}/task/look", SCRIBE),
@@ -79,9 +80,9 @@ async def test_the_budget_of_who_asked_binds_the_task(tmp_path: Path, autojump_c
         it = await ended(house, "look")
         assert (it.state, len(model.task.history)) == ("failed", 2), "two calls of its own, and 80 % are for the rest"
         assert f"The budget of {SCRIBE} for today, 5 calls, is used to 80 %" in (it.result or "")
-        other = await house.store.budgets.payer_of(f"/{OWNER}/task/look/sub/0")
+        other = await house.store.of(BudgetRows).payer_of(f"/{OWNER}/task/look/sub/0")
         assert other == SCRIBE
-        assert await house.store.budgets.payer_of("/ann/direct") == ""
+        assert await house.store.of(BudgetRows).payer_of("/ann/direct") == ""
 
 
 async def test_a_persons_task_counts_for_nobody_else(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
@@ -90,7 +91,7 @@ async def test_a_persons_task_counts_for_nobody_else(tmp_path: Path, autojump_cl
         await house.talk("/task look")
         [task] = await house.store.of(TaskRows).find()
         await ended(house, task.id)
-        rows = await house.store.budgets.spent(DAY, DAY)
+        rows = await house.store.of(BudgetRows).spent(DAY, DAY)
         assert {row.payer for row in rows if "/task/" in row.path} == {""}
 
 
@@ -189,29 +190,29 @@ async def test_each_call_counts_once_wherever_it_counts_and_none_begins_that_may
             if what == "call":
                 binding = [it for it in ceilings if counts(path, it.path)]
                 before = {it.path: _held(it.path, taken, running) for it in binding}
-                made = await store.budgets.reserve(
+                made = await store.of(BudgetRows).reserve(
                     NewReservation(path=path, user="u", day=DAY, provider="p", model="m", most=most), binding
                 )
                 assert bool(made.no) == all(held < limit and held + most.usd <= limit for held in before.values())
                 if made.no:
                     running[made.no] = path
             elif what == "free":
-                await store.budgets.settle(settling(path, 0, 0))
+                await store.of(BudgetRows).settle(settling(path, 0, 0))
             elif running:
                 no, of = next(iter(running.items()))
                 del running[no]
                 if what == "release":
-                    await store.budgets.release(no)
+                    await store.of(BudgetRows).release(no)
                 elif what == "strand":
-                    await store.budgets.strand(no)
+                    await store.of(BudgetRows).strand(no)
                     taken.append((of, most.usd))
                 else:
-                    await store.budgets.settle(settling(of, no, cost))
-                    await store.budgets.settle(settling(of, no, cost))  # a repeat after a crash
+                    await store.of(BudgetRows).settle(settling(of, no, cost))
+                    await store.of(BudgetRows).settle(settling(of, no, cost))  # a repeat after a crash
                     taken.append((of, cost))
                     for scope in SCOPES:
                         counted[scope] += cost if counts(of, scope) else 0
-        for it in await store.budgets.standings(ceilings):
+        for it in await store.of(BudgetRows).standings(ceilings):
             scope = it.ceiling.path
             assert it.used == sum(cost for path, cost in taken if counts(path, scope)), scope
             assert it.reserved == sum(most.usd for path in running.values() if counts(path, scope)), scope
@@ -271,7 +272,7 @@ async def test_what_a_subuser_spends_counts_for_their_owner_and_once(
         for path in (MIA, "/mia/agent/scribe"):
             shown = await used(house, path)
             assert [shown[f"{each} day.calls"] for each in ("/mia", MIA, f"/{OWNER}", "/")] == [2, 2, 3, 3]
-        assert len(await house.store.budgets.spent(DAY, DAY, path=MIA)) == 2
+        assert len(await house.store.of(BudgetRows).spent(DAY, DAY, path=MIA)) == 2
 
 
 @pytest.mark.parametrize("path", [MIA, "/mia", f"/{OWNER}/subuser", f"/{OWNER}"])
@@ -298,5 +299,5 @@ async def test_two_peoples_subusers_are_not_mixed_up(tmp_path: Path, autojump_cl
         await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
         await house.talk("one", user="mia")
         ceiling = Ceiling(path="/ben/subuser/mia", name="day.calls", key=DAY, measure="calls", most=9, limit=9)
-        [standing] = await house.store.budgets.standings([ceiling])
+        [standing] = await house.store.of(BudgetRows).standings([ceiling])
         assert standing.used == 0

@@ -6,6 +6,7 @@ import apsw
 
 from daycare.base.permission import OwnRule, Permissions
 from daycare.features import open_store
+from daycare.features.budgets.rows import BudgetRows
 from daycare.store.records import AgentConfig
 from daycare.store.sqlite.database import migrations
 
@@ -62,7 +63,7 @@ async def test_sums_and_reservations_from_before_tasks_were_charged_to_who_asked
     )
     db.close()
     async with open_store(str(file)) as store:
-        [row] = await store.budgets.spent("2027-01-01", "2027-01-01")
+        [row] = await store.of(BudgetRows).spent("2027-01-01", "2027-01-01")
         assert (row.path, row.payer, row.calls, row.unsettled) == ("/ann/task/1", "", 2, 2)
         assert (row.cost_micros, row.unsettled_micros) == (7, 14), "with what an earlier process had reserved"
 
@@ -78,9 +79,9 @@ async def test_what_was_spent_before_is_in_the_sums(tmp_path: Path) -> None:
         )
     db.close()
     async with open_store(str(file)) as store:
-        days = await store.budgets.spent("1970-01-01", "1970-12-31")
+        days = await store.of(BudgetRows).spent("1970-01-01", "1970-12-31")
         assert [(row.key, row.path, row.calls, row.cost_micros) for row in days] == [
             ("1970-01-02", "/ann", 1, 7),
             ("1970-01-01", "/ann", 1, 7),
         ]
-        assert await store.ledger.spent("ann") == {"input_tokens": 20, "output_tokens": 10, "cost_micros": 14}
+        assert await store.of(BudgetRows).total("ann") == {"input_tokens": 20, "output_tokens": 10, "cost_micros": 14}

@@ -19,7 +19,8 @@ from daycare.base.budget import (
     shown_amount,
 )
 from daycare.base.errors import InvalidError
-from daycare.rules.budgets import (
+from daycare.features.budgets.records import BudgetRow, BudgetStanding, Ceiling
+from daycare.features.budgets.rules import (
     Scope,
     ceilings_of,
     effective,
@@ -30,7 +31,6 @@ from daycare.rules.budgets import (
     tightest,
     until_words,
 )
-from daycare.store.records_budgets import BudgetRow, BudgetStanding, Ceiling
 
 ONE = Use(usd=1, tokens=1, calls=1, minutes=1)
 

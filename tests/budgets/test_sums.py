@@ -10,9 +10,10 @@ from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.limits import BUDGET_STRAND_S
 from daycare.base.messages import Usage
 from daycare.features import open_store, rows
+from daycare.features.budgets.records import Ceiling, NewReservation
+from daycare.features.budgets.rows import BudgetRows
+from daycare.features.budgets.rows_scopes import parts_of
 from daycare.store.records import Spend, User
-from daycare.store.records_budgets import Ceiling, NewReservation
-from daycare.store.sqlite import budgets
 from daycare.store.sqlite.purging import purge
 from daycare.store.sqlite.store import Store
 from tests.chance import SEED
@@ -68,13 +69,13 @@ async def reserving(folder: Path, topics: int) -> Steps:
             topic = f"crew-{number}"
             await store.people.add(User(id=topic, name=topic, kind="group", parent="crew"))
             for helper in range(3):
-                await store.budgets.settle(spend(f"/{topic}/telegram/sub/{helper}"))
-            await store.budgets.reserve(new(f"/{topic}/telegram", day), [])
+                await store.of(BudgetRows).settle(spend(f"/{topic}/telegram/sub/{helper}"))
+            await store.of(BudgetRows).reserve(new(f"/{topic}/telegram", day), [])
         paths = ("/crew-1/telegram", "/crew-1", "/crew", "/")
         ceilings = [ceiling(path, key) for path in paths for key in (day, day[:7])]
         with counted(store) as steps:
-            reserved = await store.budgets.reserve(new("/crew-1/telegram", day), ceilings)
-            await store.budgets.settle(spend("/crew-1/telegram", reserved.no))
+            reserved = await store.of(BudgetRows).reserve(new("/crew-1/telegram", day), ceilings)
+            await store.of(BudgetRows).settle(spend("/crew-1/telegram", reserved.no))
         assert reserved.no and reserved.standings[4].used == topics * 3 * 7, "the group pays for all of its topics"
         return steps
 
@@ -93,7 +94,7 @@ def counted_out(store: Store, path: str, key: str) -> dict[Measure, tuple[int, i
     found: dict[Measure, tuple[int, int]] = {}
     for measure in MEASURES:
         used = reserved = 0
-        for root, which in budgets._parts(db, path):
+        for root, which in parts_of(db, path):
             [(sum_,)] = db.execute(
                 f"SELECT coalesce(sum({USED[measure]}), 0) FROM spending WHERE key = ?2 AND {which}", (root, key)
             )
@@ -115,7 +116,7 @@ async def check(store: Store, chance: random.Random, paths: list[str]) -> None:
     for path in chance.sample(paths, 6):
         key = chance.choice(keys)
         key = key[:7] if chance.random() < 0.5 else key
-        standings = await store.budgets.standings([ceiling(path, key, measure) for measure in MEASURES])
+        standings = await store.of(BudgetRows).standings([ceiling(path, key, measure) for measure in MEASURES])
         assert {it.ceiling.measure: (it.used, it.reserved) for it in standings} == counted_out(store, path, key), (
             f"{path} in {key}"
         )
@@ -151,10 +152,12 @@ async def test_sums_are_what_could_be_counted_whatever_happens(tmp_path: Path, r
                 if what == "reserve":
                     day = day_of(clock.now_ms(), chance.choice(("UTC", "Pacific/Auckland")))
                     limit = ceiling(chance.choice(paths), day, most=chance.choice((300, 10**9)))
-                    reserved = await store.budgets.reserve(new(path, day), [limit])
+                    reserved = await store.of(BudgetRows).reserve(new(path, day), [limit])
                     open_ += [(reserved.no, path)] if reserved.no else []
                 elif what == "spend":
-                    await store.budgets.settle(spend(path, micros=chance.randrange(9), tokens=chance.randrange(9)))
+                    await store.of(BudgetRows).settle(
+                        spend(path, micros=chance.randrange(9), tokens=chance.randrange(9))
+                    )
                 elif what == "user":
                     user = chance.choice(users)
                     if user in there and chance.random() < 0.5:
@@ -167,12 +170,12 @@ async def test_sums_are_what_could_be_counted_whatever_happens(tmp_path: Path, r
                 elif open_:
                     no, where = open_.pop(chance.randrange(len(open_)))
                     if what == "settle":
-                        await store.budgets.settle(spend(where, no, micros=chance.randrange(200)))
-                        await store.budgets.settle(spend(where, no))  # a repeat
+                        await store.of(BudgetRows).settle(spend(where, no, micros=chance.randrange(200)))
+                        await store.of(BudgetRows).settle(spend(where, no))  # a repeat
                     elif what == "release":
-                        await store.budgets.release(no)
+                        await store.of(BudgetRows).release(no)
                     else:
-                        await store.budgets.strand(no)
+                        await store.of(BudgetRows).strand(no)
                 if chance.random() < 0.05:
                     clock.ms += chance.choice((DAY_MS // 3, DAY_MS, 40 * DAY_MS, 500 * DAY_MS))
                 if chance.random() < 0.1:
@@ -195,10 +198,10 @@ async def test_what_is_stranded_for_its_age_is_in_the_sums_in_full(tmp_path: Pat
     clock = HandClock()
     async with open_store(str(tmp_path / "daycare.db"), clock, inline=True) as store:
         day = day_of(clock.now_ms(), "UTC")
-        await store.budgets.reserve(new("/ann/telegram", day), [])
+        await store.of(BudgetRows).reserve(new("/ann/telegram", day), [])
         clock.ms += round(1000 * BUDGET_STRAND_S) + 1
         await store.ledger.expire(clock.now_ms() - DAY_MS)
-        [standing] = await store.budgets.standings([ceiling("/ann", day)])
+        [standing] = await store.of(BudgetRows).standings([ceiling("/ann", day)])
         assert (standing.used, standing.reserved) == (100, 0)
 
 

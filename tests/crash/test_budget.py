@@ -9,8 +9,9 @@ import pytest
 from daycare.base.budget import Use
 from daycare.base.messages import Usage
 from daycare.features import open_store
+from daycare.features.budgets.records import NewReservation
+from daycare.features.budgets.rows import BudgetRows
 from daycare.store.records import Spend
-from daycare.store.records_budgets import NewReservation
 from tests.crash.budget import Call, charged
 from tests.store.samples import HandClock, letter, new_agent
 
@@ -28,7 +29,7 @@ async def books(tmp_path: Path) -> Path:
         turn = await store.turns.begin(agent, await store.inbox.waiting(agent.id))
         for number, call in BOOK.items():
             wish = NewReservation(path=agent.path, user="u1", day="2027-01-01", provider="p", model="m", most=MOST)
-            no = (await store.budgets.reserve(wish, [])).no
+            no = (await store.of(BudgetRows).reserve(wish, [])).no
             spend = Spend(
                 agent_id=agent.id,
                 user="u1",
@@ -40,7 +41,7 @@ async def books(tmp_path: Path) -> Path:
                 reservation=no,
             )
             if number < 3:
-                await store.budgets.settle(spend)
+                await store.of(BudgetRows).settle(spend)
     async with open_store(str(file), HandClock()):
         pass  # the next one strands what it finds
     return file

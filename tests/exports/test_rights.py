@@ -29,12 +29,13 @@ from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.approvals.records import Grant
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.backups import restoring
+from daycare.features.budgets.records import BudgetRow
+from daycare.features.budgets.rows import BudgetRows
 from daycare.features.cron.rows import CronRows
 from daycare.features.exports.engine import ExportProgress
 from daycare.rules.consent import needed
 from daycare.store.home import Home
 from daycare.store.records import Agent, AgentConfig, NewTimer, User
-from daycare.store.records_budgets import BudgetRow
 from daycare.testing.clock import patient_clock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import call, say
@@ -126,7 +127,7 @@ async def lived(house: TestDaemon) -> None:
     app = AgentConfig(behaviour="lists/notes", permissions=NARROW.permissions, tools=("now", "send_message"))
     await directory.create(directory.parse(NOTES), origin=Origin.PERSON, config=app)
     for path in (WORK, SCRIBE, NOTES, f"{WORK}/sub/0", "/ann/cron/news"):
-        await store.budgets.put(BudgetRow(path=path, limits=LIMITS | {"day.minutes": -1}))
+        await store.of(BudgetRows).put(BudgetRow(path=path, limits=LIMITS | {"day.minutes": -1}))
     helper = await directory.spawn(work, Kind.SUB, origin=Origin.AGENT)
     gone = await directory.spawn(work, Kind.SUB, origin=Origin.AGENT, config=AgentConfig(
         tools=("send_message", "now"), permissions=Permissions(rules=(
@@ -511,9 +512,8 @@ async def test_a_budget_that_is_there_is_only_narrowed(tmp_path: Path, autojump_
     there = BudgetRow(path="/ann/agent/twin", limits={"day.calls": 10, "day.usd": 7, "month.usd": -1})
     async with house_at(tmp_path / "here") as house:
         await house.agent(WORK)
-        await house.store.budgets.put(BudgetRow(path=WORK, limits=LIMITS))
-        await house.store.budgets.put(there)
-        house.daemon.budgets.forget()
+        await house.store.of(BudgetRows).put(BudgetRow(path=WORK, limits=LIMITS))
+        await house.store.of(BudgetRows).put(there)
         await house.daemon.budgets.rows()
         await exports_of(house).clone(WORK, "/ann/agent/twin", progress=ExportProgress())
         row = (await house.daemon.budgets.rows())["/ann/agent/twin"]

@@ -10,8 +10,9 @@ import trio
 
 from daycare.base.budget import day_of
 from daycare.config import Config, ModelsSection, ProviderSection
+from daycare.features.budgets.records import NewReservation
+from daycare.features.budgets.rows import BudgetRows
 from daycare.store.records import Spend
-from daycare.store.records_budgets import NewReservation
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from tests.bench import crowd
@@ -41,10 +42,10 @@ async def reserve(house: TestDaemon) -> None:
     path = f"/{PERSON}/direct"
     ceilings = [ceiling(each, key) for each in (path, f"/{PERSON}", "/") for key in (day, day[:7])]
     new = NewReservation(path=path, user=PERSON, day=day, provider="p", model="m", most=MOST)
-    reserved = await house.store.budgets.reserve(new, ceilings)
+    reserved = await house.store.of(BudgetRows).reserve(new, ceilings)
     assert reserved.no, "there is room"
     spent: Spend = call(path, reserved.no)
-    await house.store.budgets.settle(spent)
+    await house.store.of(BudgetRows).settle(spent)
 
 
 WORK: dict[str, Work] = {

@@ -8,6 +8,7 @@ import trio.testing
 
 from daycare.base.errors import UnavailableError
 from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
+from daycare.features.budgets.rows import BudgetRows
 from daycare.inference.pool import ModelChoice
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
 from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
@@ -51,7 +52,9 @@ async def test_a_try_that_failed_is_an_event_and_the_answer_is_charged_once(
         assert failed["retry_in_s"] == 1.0
         assert failed["path"] == f"/{OWNER}/direct"
         assert house.events("turn.failed") == []
-        assert (await house.store.ledger.spent())["cost_micros"] == 23  # 10 tokens in at 1 and 5 out at 2.5, rounded up
+        assert (await house.store.of(BudgetRows).total())[
+            "cost_micros"
+        ] == 23  # 10 tokens in at 1 and 5 out at 2.5, rounded up
 
 
 async def test_the_fallback_answers_and_the_owner_hears_of_the_outage_and_its_end_once(

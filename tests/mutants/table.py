@@ -430,7 +430,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "ceiling-ignored",
         "a call is made although it may go over a ceiling",
-        _in("budgets", "BudgetStore.reserve.run"),
+        "daycare.features.budgets.rows_charging:reserve",
         (Swap("any(standing.reached for standing in standings)", "False"),),
         test("store/test_budgets.py::test_no_reservation_goes_over_a_ceiling_however_many_ask_at_once"),
     ),

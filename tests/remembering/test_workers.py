@@ -14,6 +14,7 @@ from daycare.agent import tokens
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.memories import Tier
 from daycare.config import Config
+from daycare.features.budgets.rows import BudgetRows
 from daycare.features.memory.store.records import StoredMemory
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.plugin import Completion, InferRequest
@@ -113,7 +114,7 @@ async def test_a_model_for_which_it_was_too_much_is_asked_about_half(
         await process(house)
         learned = house.events("memory.learned")
         found = items(await kept(house))
-        spent = await house.store.ledger.spent("ann")
+        spent = await house.store.of(BudgetRows).total("ann")
     assert found == list(range(40))
     assert {event["by"] for event in learned} == {"scripted/model"}
     asked = [request for request in model.history if request.output is not None]

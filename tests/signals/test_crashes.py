@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.features.budgets.records import BudgetRow
+from daycare.features.budgets.rows import BudgetRows
 from daycare.features.signals.rows import HeartbeatRows
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import AgentConfig
-from daycare.store.records_budgets import BudgetRow
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon
@@ -66,8 +67,7 @@ async def beats(house: TestDaemon) -> None:
     """A permanent agent's heart beats once, and its person hears what came of it."""
     await begin(house)
     row = BudgetRow(path="/", limits={"day.tokens": 10**9}, raises={}, set_by="ann", updated_at=1)
-    await house.store.budgets.put(row)
-    house.daemon.budgets.forget()
+    await house.store.of(BudgetRows).put(row)
     agent = await house.daemon.directory.at(IDA)
     history = await house.store.turns.history(agent.id, agent.session, 10)
     shown = await house.store.of(HeartbeatRows).of(agent)

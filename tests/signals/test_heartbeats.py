@@ -8,9 +8,10 @@ import trio
 from daycare.base.documents import Attribution
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.messages import Origin
+from daycare.features.budgets.records import BudgetRow
+from daycare.features.budgets.rows import BudgetRows
 from daycare.features.signals.rows import SignalRows
 from daycare.store.records import AgentConfig
-from daycare.store.records_budgets import BudgetRow
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import say
@@ -24,10 +25,9 @@ async def budget(house: TestDaemon, path: str = "/ann", **limits: int) -> None:
     if limits:
         row = BudgetRow(path=path, limits={f"day.{name}": amount for name, amount in limits.items()}, raises={},
                         set_by="ann", updated_at=house.daemon.clock.now_ms())  # fmt: skip
-        await house.store.budgets.put(row)
+        await house.store.of(BudgetRows).put(row)
     else:
-        await house.store.budgets.remove(path)
-    house.daemon.budgets.forget()
+        await house.store.of(BudgetRows).remove(path)
 
 
 async def beat(house: TestDaemon, path: str, every_s: int = EVERY) -> None:

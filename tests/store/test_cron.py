@@ -6,6 +6,7 @@ from daycare.base.cron import CronSpec
 from daycare.base.errors import BusyError, ConflictError, NotFoundError
 from daycare.base.limits import CRON_JOBS_MAX
 from daycare.base.messages import Envelope, Message, Origin, Text, Usage
+from daycare.features.budgets.rows import BudgetRows
 from daycare.features.cron.ledger import CRON_MISSED_ROWS
 from daycare.features.cron.model import CronFiring, CronJob, CronPost, CronRun, NewCronJob, NewCronRun
 from daycare.features.cron.rows import CRON_RUNS_KEPT, CronRows
@@ -88,7 +89,7 @@ async def finish(store: Store, run: CronRun, result: str = "done", *, reply: boo
         result=result,
         deliveries=deliveries,
     )
-    await store.budgets.settle(spend)
+    await store.of(BudgetRows).settle(spend)
     await store.turns.finish(agent, turn, end)
 
 

@@ -14,6 +14,8 @@ from daycare.base.messages import EnvelopeKind, Origin
 from daycare.features import open_store
 from daycare.features.approvals.records import ApprovalState, Grant
 from daycare.features.approvals.rows import ApprovalRows
+from daycare.features.budgets.records import BudgetRow
+from daycare.features.budgets.rows import BudgetRows
 from daycare.features.cron.model import NewCronJob
 from daycare.features.cron.rows import CronRows
 from daycare.features.signals.records import NewSignal
@@ -21,7 +23,6 @@ from daycare.features.signals.rows import SignalRows
 from daycare.features.tasks.records import NewTask
 from daycare.features.tasks.rows import TaskRows
 from daycare.store.records import Agent, NewAgent, NewTimer, Reply, User
-from daycare.store.records_budgets import BudgetRow
 from daycare.store.sqlite.store import Store
 from tests.budgets.test_migration import of_version
 from tests.store.samples import EPOCH_MS, HandClock, commits, letter, new_agent, tool_step
@@ -87,9 +88,9 @@ async def furnish(store: Store, user: str) -> None:
     await store.of(ApprovalRows).grant(
         Grant(agent_id=agent.id, kind="memory", user="op", by="op", until=EPOCH_MS + 10**9)
     )
-    await store.budgets.put(BudgetRow(path=f"/{user}", limits={"day.calls": 1}))
-    await store.budgets.put(BudgetRow(path=path, limits={"day.calls": 1}))
-    await store.budgets.reserve(reservation_of(path, user), [])
+    await store.of(BudgetRows).put(BudgetRow(path=f"/{user}", limits={"day.calls": 1}))
+    await store.of(BudgetRows).put(BudgetRow(path=path, limits={"day.calls": 1}))
+    await store.of(BudgetRows).reserve(reservation_of(path, user), [])
     await store.outbox.add(agent, Reply(connector="telegram", text="words", target="somewhere"), "trace")
 
 
@@ -113,7 +114,7 @@ async def going_on(store: Store, user: str) -> dict[str, int]:
     dead = await store.agents.find(user=user, include_dead=True)
     ids = {agent.id for agent in dead}
     signals = [it for it in await store.of(SignalRows).find(user=user) if it.state == "waiting"]
-    budgets = [row for row in await store.budgets.find() if f"{row.path}/".startswith(f"/{user}/")]
+    budgets = [row for row in await store.of(BudgetRows).find() if f"{row.path}/".startswith(f"/{user}/")]
     requests = [it for it in await store.of(ApprovalRows).find(states=[ApprovalState.PENDING]) if it.user == user]
     return {
         "keys": len(user_.keys) if (user_ := await store.people.get(user)) else 0,
@@ -131,7 +132,7 @@ async def going_on(store: Store, user: str) -> dict[str, int]:
         "requests": len(requests),
         "grants": sum([len(await store.of(ApprovalRows).grants(agent_id)) for agent_id in ids]),
         "budgets": len(budgets),
-        "reserved": (await store.budgets.standings([ceiling(f"/{user}")]))[0].reserved,
+        "reserved": (await store.of(BudgetRows).standings([ceiling(f"/{user}")]))[0].reserved,
         "replies": len(await store.outbox.unread(f"/{user}/telegram")),
     }  # fmt: skip
 
@@ -158,7 +159,7 @@ async def test_all_of_a_user_and_below_ends_and_nothing_of_others_does(store: St
     assert [(run.state, run.reason) for run in await store.of(CronRows).runs(user="club")] == [
         ("failed", "its user was removed")
     ]
-    [standing] = await store.budgets.standings([ceiling("/club")])
+    [standing] = await store.of(BudgetRows).standings([ceiling("/club")])
     assert standing.used == 200, "what running calls had reserved counts: nobody knows what they cost"
     assert [user.id for user in await store.people.find()] == ["op", "other"]
 

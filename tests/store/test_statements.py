@@ -20,7 +20,6 @@ DATABASE = re.compile(r"(.*[._])?(db|reader|tx|then|now|reading)")
 RUN = ("execute", "executemany", "run", "one", "find", "fetch", "count")
 OF_TEXT = ("join", "format", "split", "strip", "items", "values", "get")
 NOT_CONSTANT = {
-    ("budgets.py", "spent"): "one of two conditions, with the path that goes with it",
     ("database.py", "execute"): "hands on what it is given",
     ("database.py", "migrate"): "the migrations themselves",
     ("inspection.py", "_newest"): "what capabilities declare of their tables",
@@ -32,13 +31,13 @@ NOT_CONSTANT = {
     ("purging.py", "whose"): "the tables of our own schema",
     ("scrub.py", "clean"): "the indexes of our own schema",
     ("scrub.py", "recover"): "the indexes of our own schema",
+    ("rows.py", "spent"): "one of two conditions, with the path that goes with it",
     ("upkeep.py", "_delete_own"): "what capabilities declare of their tables",
     ("upkeep.py", "_is_anywhere"): "what capabilities declare of their tables",
     ("upkeep.py", "run"): "a number of pages",
     ("upkeep.py", "system"): "what capabilities declare of their tables",
 }
 GIVEN = {  # these run what they are given, and are looked at wherever they are called
-    ("budgets.py", "forget"),
     ("database.py", "count"),
     ("sql.py", "fetch"),
     ("sql.py", "find"),
@@ -91,8 +90,6 @@ class Statements:
             yield from [each for each in call.args if not DATABASE.fullmatch(ast.unparse(each))][:1]
         elif name == "Select":
             yield from call.args[:2]
-        elif (of, name) == ("budgets", "forget"):
-            yield from call.args[1:]
         elif name in self.functions:
             parts = {part for function, part in self.parts if function == name}
             for function in self.functions[name]:

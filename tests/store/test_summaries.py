@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError
 from daycare.base.messages import Origin, Usage
+from daycare.features.budgets.rows import BudgetRows
 from daycare.store.records import Agent, Spend, Step, Summary, Turn
 from daycare.store.records_conversations import Past
 from daycare.store.sqlite.store import Store
@@ -120,7 +121,7 @@ async def test_the_price_of_a_session_is_that_of_its_turns(store: Store) -> None
     async def priced(key: str) -> Agent:
         agent, turn, _ = await begin(store, key)
         for _ in range(2):
-            await store.budgets.settle(spend(agent.id, turn.turn))
+            await store.of(BudgetRows).settle(spend(agent.id, turn.turn))
         await store.turns.finish(agent, turn, end(turn))
         return agent
 

@@ -8,6 +8,7 @@ from daycare.base.causes import AgentQuestion
 from daycare.base.errors import ConflictError
 from daycare.base.limits import TIMERS_MAX_PER_AGENT
 from daycare.base.messages import EnvelopeKind, Lane, Message, Origin, Text, ToolResult
+from daycare.features.budgets.rows import BudgetRows
 from daycare.store.records import Agent, Effects, Reply
 from daycare.store.sqlite.store import Store
 from tests.store.samples import PATH, answer, begin, commits, end, letter, new_agent, post, said, timer, tool_step
@@ -21,7 +22,7 @@ async def everything(store: Store, agent: Agent) -> dict[str, Any]:
         "replies": await store.outbox.waiting("telegram"),
         "timers": await store.timers.find(),
         "dead": await store.dead.find(),
-        "spent": await store.ledger.spent(),
+        "spent": await store.of(BudgetRows).total(),
         "open": await store.turns.open_turn(agent.id),
         "agents": await store.agents.find(include_dead=True),
     }

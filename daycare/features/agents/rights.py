@@ -8,10 +8,10 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.actors.permission_checks import PermissionChecks
-from daycare.agent.budgets import Budgets
 from daycare.base.consent import Consent
 from daycare.base.errors import ForbiddenError
 from daycare.base.path import Kind, Path
+from daycare.features.budgets.service import Budgets
 from daycare.inference.pool import Pool
 from daycare.store.records import Agent, AgentConfig
 from daycare.store.sqlite.people import PeopleStore

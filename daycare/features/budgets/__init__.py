@@ -1,4 +1,4 @@
-"""Budgets: what people see, set and raise of what agents may use. They are held by the kernel, at each call."""
+"""Budgets: what agents may use, which is reserved before each call of a model, and what was spent."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from daycare.actors.directory import Directory
-    from daycare.agent.budgets import Budgets
     from daycare.agent.commands import Commands
     from daycare.base.clock import Clock
     from daycare.features.budgets.commands import BudgetCommands as BudgetCommands
     from daycare.features.budgets.controls import BudgetControls as BudgetControls
+    from daycare.features.budgets.service import Budgets
     from daycare.store.sqlite.store import Store
 
 

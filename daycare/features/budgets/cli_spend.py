@@ -15,7 +15,7 @@ from daycare.base.errors import InvalidError
 from daycare.base.limits import SPEND_DAYS_MAX
 from daycare.cli.command import Cli, command
 from daycare.cli.render import table
-from daycare.store.records_budgets import Spent
+from daycare.features.budgets.records import Spent
 
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 _PLOT_ROWS_MAX: Final = 20  # the rest is one line

@@ -8,10 +8,10 @@ from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Command, CommandAnswer, Commands, who_asks
 from daycare.base.budget import EVERYTHING, Measure, Period, limit_name, read_amount, shown_amount, split_name
 from daycare.base.errors import InvalidError
+from daycare.features.budgets import rules
 from daycare.features.budgets.controls import BudgetControls, BudgetView, LimitView
-from daycare.rules import budgets as rules
+from daycare.features.budgets.records import Spent
 from daycare.store.records import Agent, InboxRow
-from daycare.store.records_budgets import Spent
 from daycare.store.sqlite.people import PeopleStore
 
 _LINES_MAX: Final = 12  # of agents: a screen of a phone

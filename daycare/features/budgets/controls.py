@@ -9,7 +9,6 @@ import msgspec
 import trio
 
 from daycare.actors.directory import Directory
-from daycare.agent.budgets import Budgets
 from daycare.base.budget import (
     EVERYTHING,
     GROUPS,
@@ -28,10 +27,12 @@ from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFo
 from daycare.base.limits import SPEND_DAYS_MAX
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
-from daycare.rules import budgets as rules
-from daycare.rules.budgets import Scope
+from daycare.features.budgets import rules
+from daycare.features.budgets.records import BudgetRow, Spent
+from daycare.features.budgets.rows import BudgetRows
+from daycare.features.budgets.rules import Scope
+from daycare.features.budgets.service import Budgets
 from daycare.store.records import DeadLetter, User
-from daycare.store.records_budgets import BudgetRow, Spent
 from daycare.store.sqlite.store import Store
 
 BUDGET_RAISE_REPLAYS_MAX: Final = 50  # messages answered after all when a budget is raised
@@ -110,7 +111,7 @@ class BudgetControls:
         last = await self.today(path)
         first = (date.fromisoformat(last) - timedelta(days=days - 1)).isoformat()
         after = (date.fromisoformat(last) + timedelta(days=1)).isoformat()  # others live where it is tomorrow already
-        found = await self.store.budgets.spent(first, after, path=path, limit=SPEND_ROWS_MAX)
+        found = await self._rows.spent(first, after, path=path, limit=SPEND_ROWS_MAX)
         if len(found) >= SPEND_ROWS_MAX:
             raise InvalidError(
                 "SPEND_TOO_MUCH",
@@ -122,7 +123,7 @@ class BudgetControls:
     async def month(self, path: str) -> list[Spent]:
         """Return what was spent at or below a path in the month of today."""
         key = key_of("month", await self.today(path))
-        return await self.store.budgets.spent(key, key, path=path, limit=SPEND_ROWS_MAX)
+        return await self._rows.spent(key, key, path=path, limit=SPEND_ROWS_MAX)
 
     async def today(self, path: str) -> str:
         """Return the day it is for a path's user."""
@@ -138,14 +139,12 @@ class BudgetControls:
             if limit < LIFTED:
                 raise InvalidError("BUDGET_INVALID", f"set {name} of {path} to {limit}: expected 0 or more")
         row = await self._row(path)
-        await self._put(msgspec.structs.replace(row, limits=row.limits | dict(limits), set_by=by))
+        await self._rows.put(msgspec.structs.replace(row, limits=row.limits | dict(limits), set_by=by))
         return await self._view(path)
 
     async def remove(self, path: str) -> bool:
         """Forget what was set for a path, so that the default holds; return whether there was anything."""
-        removed = await self.store.budgets.remove(path)
-        self.budgets.forget()
-        return removed
+        return await self._rows.remove(path)
 
     async def allow_more(
         self, path: str, measure: Measure, amount: int, period: Period, by: str = ""
@@ -165,7 +164,7 @@ class BudgetControls:
         key = key_of(period, day)
         kept = {old: added for old, added in row.raises.items() if old >= day[:7]}
         kept[key] = kept.get(key, {}) | {name: kept.get(key, {}).get(name, 0) + amount}
-        await self._put(msgspec.structs.replace(row, raises=kept, set_by=row.set_by or by))
+        await self._rows.put(msgspec.structs.replace(row, raises=kept, set_by=row.set_by or by))
         return await self._view(path), await self._replay(path)
 
     async def reached_for(self, path: str, measure: Measure, period: Period) -> str:
@@ -175,19 +174,23 @@ class BudgetControls:
         scopes = [scope for scope in await self.budgets.scopes(path, user) if name in scope.limits]
         if not scopes:
             raise NotFoundError("BUDGET_UNLIMITED", f"raising {name} of {path}: nothing limits it")
-        found = await self.store.budgets.standings(
+        found = await self._rows.standings(
             [ceiling for ceiling in rules.ceilings_of(scopes, day, _ALL) if ceiling.name == name]
         )
         return next((it.ceiling.path for it in found if it.used_up), scopes[0].path)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
+    @property
+    def _rows(self) -> BudgetRows:
+        return self.store.of(BudgetRows)
+
     async def _view(self, path: str, user: User | None = None) -> BudgetView:
         user = user or await self._user_of(path)
         row = (await self.budgets.rows()).get(path)
         day = day_of(self.clock.now_ms(), user.zone)
         scope = next((it for it in await self.budgets.scopes(path, user) if it.path == path), Scope(path, {}))
-        standings = await self.store.budgets.standings(rules.ceilings_of([scope], day, _ALL))
+        standings = await self._rows.standings(rules.ceilings_of([scope], day, _ALL))
         limits = []
         for it in standings:
             name = it.ceiling.name
@@ -209,10 +212,6 @@ class BudgetControls:
 
     async def _row(self, path: str) -> BudgetRow:
         return (await self.budgets.rows()).get(path) or BudgetRow(path=path)
-
-    async def _put(self, row: BudgetRow) -> None:
-        await self.store.budgets.put(row)
-        self.budgets.forget()
 
     async def _user_of(self, path: str) -> User:
         first = path.strip("/").split("/")[0]

@@ -83,8 +83,7 @@ class ExportEngine:
     """Exports and imports of one daemon, one after the other.
 
     `check` raises for settings of an agent that name what there is not. Files lie in `folder` without a name, so that
-    nothing is left of them; `owner` is the connector key of the operator. `spending` is called when budgets
-    came with an agent.
+    nothing is left of them; `owner` is the connector key of the operator.
     """
 
     def __init__(
@@ -96,7 +95,6 @@ class ExportEngine:
         folder: File,
         owner: str,
         live: Live,
-        spending: Callable[[], object] = lambda: None,
     ) -> None:
         self._store = store
         self._rows = store.of(ExportRows)
@@ -107,7 +105,6 @@ class ExportEngine:
         self._owner = owner
         self._live = live
         self._rules = live.made(lambda settings: Rules(settings.rules, settings.tools.by_role()))
-        self._spending = spending
         self._turn = trio.Lock()  # one at a time
         self._kept = StoredFiles()
 
@@ -295,7 +292,6 @@ class ExportEngine:
             key=key, user=root.user, scope=scope_of(str(root)), agents=_arrivals(checker.paths), files=tuple(files)
         )
         brought = await self._rows.bring_in(incoming, records)
-        self._spending()
         progress.stage = "done"
         left_out = (*manifest.left_out, *older, *brought.left_out, *settings.left_out)
         return replace(report, taken=brought.taken, left_out=left_out)

@@ -31,9 +31,9 @@ from daycare.features.exports.records import (
     SummaryRecord,
     TurnRecord,
 )
-from daycare.store.sqlite import budgets, timers
+from daycare.store.sqlite import timers
 from daycare.store.sqlite.agents import encode_config
-from daycare.store.sqlite.ports import DocumentPort, MemoryPort
+from daycare.store.sqlite.ports import BudgetPort, DocumentPort, MemoryPort
 from daycare.store.sqlite.writer import Tx
 
 _UNFINISHED: Final = "importing:"  # what the keys of files begin with until their import is visible
@@ -185,7 +185,7 @@ class _Arrivals:
                 "INSERT INTO behaviour_states (agent_id, user, origin, turn, at, state) VALUES (?, ?, ?, 0, ?, ?)",
                 (it.id, self._new.user, str(record.origin), self._tx.now, record.keeps),
             )
-        budgets.narrow(self._tx, it.path, record.limits)
+        self._tx.of(BudgetPort).narrow(self._tx, it.path, record.limits)
 
     def _add_session(self, record: SessionRecord) -> None:
         self._count("session")
@@ -404,7 +404,7 @@ class _Arrivals:
                 self._tx.now,
             ),
         )
-        budgets.narrow(self._tx, path, record.limits)
+        self._tx.of(BudgetPort).narrow(self._tx, path, record.limits)
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 

@@ -39,15 +39,15 @@ from daycare.features.exports.records import (
     TurnRecord,
     in_time,
 )
-from daycare.features.exports.rows_bounds import bound_above, bounds_from, limits_from
+from daycare.features.exports.rows_bounds import bound_above, bounds_from
 from daycare.features.exports.rows_tables import LEFT_OUT
 from daycare.store.records import AgentConfig
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.ports import DocumentPort, MemoryPort
+from daycare.store.sqlite.ports import BudgetPort, DocumentPort, MemoryPort
 from daycare.store.sqlite.rows import Rows, Table
 
 T = TypeVar("T")
-_Ports = tuple[MemoryPort, DocumentPort]
+_Ports = tuple[MemoryPort, DocumentPort, BudgetPort]
 
 _SHARED: Final = tuple(layer for layer in Layer if layer is not Layer.AGENT)
 # What the keys of files begin with that belong to a turn:
@@ -84,10 +84,10 @@ class ExportRows(Rows):
         What is written meanwhile is not in it, and nothing waits for it. Raises `NotFoundError` when nobody lives
         there.
         """
-        db, ports = self._readers.open(), self._writer.memory.followers
+        db, of = self._readers.open(), self._writer.memory.followers.of
         try:
             db.execute("BEGIN")
-            yield Subtree(db, path, tables, (ports.of(MemoryPort), ports.of(DocumentPort)), shared=shared)
+            yield Subtree(db, path, tables, (of(MemoryPort), of(DocumentPort), of(BudgetPort)), shared=shared)
         finally:
             db.close()
 
@@ -122,7 +122,7 @@ class Subtree:
 
     def __init__(self, db: apsw.Connection, path: str, tables: Sequence[Table], ports: _Ports, *, shared: bool) -> None:
         self._db = db
-        self._memory_port, self._document_port = ports
+        self._memory_port, self._document_port, self._budget_port = ports
         self._path = path
         self._shared = shared
         row = db.execute("SELECT user FROM agents WHERE path = ? AND state <> 'dead'", (path,)).fetchone()
@@ -200,10 +200,10 @@ class Subtree:
     # -- one kind each -------------------------------------------------------------------------------------------------
 
     def _agents(self) -> Iterator[AgentRecord]:
-        for path, kind, state, origin, config, session, made, subs, searches, reason, keeps, parent, most in self._rows(
+        for path, kind, state, origin, config, session, made, subs, searches, reason, keeps, parent in self._rows(
             "SELECT a.path, kind, a.state, a.origin, config, session, created_at, next_sub_index, next_search_index,"
-            " reason, b.state, parent, g.limits FROM exported e JOIN agents a USING (id)"
-            " LEFT JOIN behaviour_states b ON b.agent_id = a.id LEFT JOIN budgets g ON g.path = a.path ORDER BY e.place"
+            " reason, b.state, parent FROM exported e JOIN agents a USING (id)"
+            " LEFT JOIN behaviour_states b ON b.agent_id = a.id ORDER BY e.place"
         ):
             yield AgentRecord(
                 path=path.removeprefix(self._path),
@@ -217,7 +217,7 @@ class Subtree:
                 next_search_index=searches,
                 reason=reason,
                 keeps=keeps,
-                limits=limits_from(most),
+                limits=self._budget_port.limits(self._db, path),
             )
 
     def _settings(self, config: AgentConfig) -> AgentConfig:
@@ -379,9 +379,9 @@ class Subtree:
             )
 
     def _jobs(self) -> Iterator[JobRecord]:
-        for path, source, agent, spec, paused, made, bounds, limits in self._rows(
-            "SELECT j.path, source, e.place, spec, paused, created_at, bounds, limits FROM cron_jobs j"
-            " LEFT JOIN exported e ON source = 'agent' AND e.path = source_ref LEFT JOIN budgets g ON g.path = j.path"
+        for path, source, agent, spec, paused, made, bounds in self._rows(
+            "SELECT j.path, source, e.place, spec, paused, created_at, bounds FROM cron_jobs j"
+            " LEFT JOIN exported e ON source = 'agent' AND e.path = source_ref"
             " WHERE removed_at IS NULL AND j.user = ? AND (e.place IS NOT NULL OR j.path = ?"
             " OR spec ->> 'target' IN (SELECT path FROM exported)) ORDER BY j.path",
             (self._user, self._path),
@@ -396,7 +396,7 @@ class Subtree:
                 spec=_decode_spec(spec),
                 created_at=made,
                 bounds=bounds_from(bounds),
-                limits=limits_from(limits),
+                limits=self._budget_port.limits(self._db, path),
             )
 
     # -- the rest ------------------------------------------------------------------------------------------------------

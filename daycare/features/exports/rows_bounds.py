@@ -1,9 +1,8 @@
-"""What narrows exported agents and jobs from outside of their own rows: who they were born of, and their budgets."""
+"""What narrows exported agents and jobs from outside of their own rows: who they were born of."""
 
 import apsw
 import msgspec
 
-from daycare.base.budget import LIFTED
 from daycare.base.path import Kind
 from daycare.features.exports.records import JobBounds
 from daycare.store.records import AgentConfig
@@ -11,7 +10,6 @@ from daycare.store.records_bounds import bound_by
 
 _OWN_TOOLS = (Kind.SEARCH, Kind.MEMORY)  # those above do not narrow theirs
 _decode_config = msgspec.json.Decoder(AgentConfig).decode
-_decode_limits = msgspec.json.Decoder(dict[str, int]).decode
 
 
 def bound_above(db: apsw.Connection, config: AgentConfig, kind: str, parent: str | None) -> AgentConfig:
@@ -25,11 +23,6 @@ def bound_above(db: apsw.Connection, config: AgentConfig, kind: str, parent: str
         config = bound_by(config, _decode_config(str(row[1])), tools=kind not in _OWN_TOOLS)
         parent = None if row[0] is None else str(row[0])
     return config
-
-
-def limits_from(text: str | None) -> dict[str, int]:
-    """Return the limits of a budget's row, without those that only lift a default; none if there is no row."""
-    return {name: limit for name, limit in _decode_limits(text or "{}").items() if limit != LIFTED}
 
 
 def bounds_from(text: str) -> JobBounds:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
-    from daycare.agent.budgets import Budgets
+    from daycare.features.budgets.service import Budgets
     from daycare.features.memory.documents.service import Documents
     from daycare.plugin import StructTool
     from daycare.store.records import Commit

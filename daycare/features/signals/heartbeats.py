@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from daycare.actors.router import Router
-from daycare.agent.budgets import Budgets
-from daycare.base.budget import LIFTED, Use, day_of
 from daycare.base.causes import Beat
 from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
@@ -18,9 +16,9 @@ from daycare.base.limits import MESSAGE_MAX_BYTES
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind
 from daycare.base.signal import HEART
+from daycare.features.budgets.service import Budgets
 from daycare.features.signals.records import Heartbeat
 from daycare.features.signals.rows import HeartbeatRows
-from daycare.rules import budgets as rules
 from daycare.store.records import Agent, AgentConfig
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import Worker
@@ -40,7 +38,6 @@ _PROMPT: Final = (
     "Look whether something is to be done now: what you have promised, what you were asked to keep an eye on, what has"
     " changed since you last looked. Do what is due."
 )
-_ANY: Final = Use(usd=1, tokens=1, calls=1, minutes=1)
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ class HeartbeatControls:
                 f" expected {HEARTBEAT_MIN_S:g} to {HEARTBEAT_MAX_S:g}",
                 hint=f"daycare agents set {path} --heartbeat 30m",
             )
-        if not await self._is_bound(path, user):
+        if not await self.budgets.is_set(path, user):
             raise ConflictError("HEARTBEAT_NO_BUDGET", f"configuring {path}: {_UNBOUND}", hint=_how(path))
 
     async def told(self, agent: Agent) -> dict[str, Any] | None:
@@ -87,27 +84,9 @@ class HeartbeatControls:
 
     async def paused(self, agent: Agent) -> str:
         """Return why a heart does not beat, "" if it does."""
-        if not await self._is_bound(agent.path, agent.user):
+        if not await self.budgets.is_set(agent.path, agent.user):  # a default is no word for what spends by itself
             return f"{_UNBOUND}: {_how(agent.path)}"
-        user = await self.budgets.user(agent.user)
-        if user is None:
-            return "its user is gone"
-        now_ms = self.clock.now_ms()
-        day = day_of(now_ms, user.zone)
-        ceilings = rules.ceilings_of(await self.budgets.scopes(agent.path, user), day, _ANY, background=True)
-        stop = rules.tightest(await self.store.budgets.standings(ceilings))
-        if stop is None or not stop.used_up:
-            return ""
-        return rules.used_up_words(stop, rules.until_words(rules.period_of(stop.ceiling.name), day, user.zone, now_ms))
-
-    async def _is_bound(self, path: str, user_id: str) -> bool:
-        """Return whether somebody has set a budget for a path: a default is nobody's word for a machine that spends."""
-        user = await self.budgets.user(user_id)
-        if user is None:
-            return False
-        rows = await self.budgets.rows()
-        scopes = [scope.path for scope in await self.budgets.scopes(path, user)]
-        return any(limit != LIFTED for scope in scopes if scope in rows for limit in rows[scope].limits.values())
+        return await self.budgets.why_stopped(agent.path, agent.user)
 
 
 def _how(path: str) -> str:

@@ -17,7 +17,7 @@ from daycare.base.causes import JobRun, TaskWork
 from daycare.base.cron import is_silence
 from daycare.base.errors import BusyError, ConflictError, DaycareError
 from daycare.base.messages import Envelope, Origin, Origins, dismissal
-from daycare.base.path import Path
+from daycare.base.path import Kind, Path
 from daycare.features.tasks.records import NewTask, Task, TaskNews, TaskProgress, TaskTold
 from daycare.store.records import ForwardedReply
 from daycare.store.sqlite import agents, inbox, outbox, timers
@@ -211,6 +211,16 @@ def start(tx: Tx, new: NewTask) -> Task:
     tx.of(OpenTasks).no[receipt.seq] = no
     _note(tx, no)
     return _must_get(tx, no)
+
+
+def payer_of(db: apsw.Connection, path: str) -> str:
+    """Return who asked for the task at or above a path, or the job that did; "" where there is none."""
+    user, *below = path[1:].split("/")
+    if len(below) < 2 or below[0] != Kind.TASK:
+        return ""
+    task = f"/{user}/{Kind.TASK}/{below[1]}"
+    row = db.execute("SELECT payer FROM tasks WHERE path = ? ORDER BY no DESC LIMIT 1", (task,)).fetchone()
+    return "" if row is None else str(row[0])
 
 
 def _free_path(tx: Tx, user: str) -> str:

@@ -112,6 +112,13 @@ class RowsExpired(NamedTuple):
     deleted: list[int]
 
 
+class UserPlaced(NamedTuple):
+    """A user is written, new or back again, below `parent`, None for nobody: told before the row says so."""
+
+    user: str
+    parent: str | None
+
+
 class UserLeaving(NamedTuple):
     """A user is removed: nothing that comes by itself is to come any more. Their agents live still."""
 
@@ -173,6 +180,12 @@ Heed = Callable[["Tx", Any], None]
 class Follower:
     """What a capability does inside the transactions of the core, in the thread of one store's writer."""
 
+    def recover(self, db: apsw.Connection) -> None:
+        """End what an earlier owner of the file left open: once, before `load`, in a transaction that this begins.
+
+        Called as a store is opened, before anybody else uses it.
+        """
+
     def load(self, db: apsw.Connection) -> None:
         """Read again what is remembered between commits: at the start, and after a transaction was undone."""
 
@@ -191,6 +204,11 @@ class Followers:
         for follower in followers:
             for fact, heed in follower.heeds().items():
                 self._heeds.setdefault(fact, []).append(heed)
+
+    def recover(self, db: apsw.Connection) -> None:
+        """Have each end what an earlier owner of the file left open."""
+        for follower in self._each:
+            follower.recover(db)
 
     def load(self, db: apsw.Connection) -> None:
         """Have each read what it remembers."""

@@ -4,8 +4,7 @@ from typing import Final
 
 import apsw
 
-from daycare.store.records import TraceEntry
-from daycare.store.sqlite import budgets
+from daycare.store.records import Spend, TraceEntry
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.facts import RowsExpired
 from daycare.store.sqlite.readers import Readers
@@ -107,11 +106,6 @@ class Ledger:
             ).fetchone()
         return str(row[0]) if row else ""
 
-    async def spent(self, user: str | None = None) -> dict[str, int]:
-        """Return `input_tokens`, `output_tokens`, `cost_micros` spent so far, of one user or of all."""
-        found = budgets.total(self._reader, user)
-        return dict(zip(("input_tokens", "output_tokens", "cost_micros"), found, strict=True))
-
     async def expire(self, before_ms: int, now_ms: int | None = None) -> int:
         """Delete a bounded number of finished rows that ended before `before_ms`; return how many (0: all done).
 
@@ -120,7 +114,7 @@ class Ledger:
 
         def run(tx: Tx) -> int:
             now = tx.now if now_ms is None else now_ms
-            deleted = budgets.expire(tx, now)
+            deleted = 0
             for table, key, ended in (
                 ("inbox", "seq", "state > 0 AND done_at"),
                 ("outbox", "seq", "state > 1 AND coalesce(sent_at, created_at)"),
@@ -146,3 +140,16 @@ class Ledger:
     async def size_bytes(self) -> int:
         """Return the size of the database."""
         return count(self._reader, "PRAGMA page_count") * count(self._reader, "PRAGMA page_size")
+
+
+def note_call(tx: Tx, it: Spend) -> None:
+    """Note what a call of a model took in its turn: for what is told of turns, tasks and scheduled runs."""
+    tx.run(
+        "INSERT INTO spend (at, user, origin, agent_id, turn, step, provider, model, input_tokens, output_tokens,"
+        " cached_tokens, cost_micros) SELECT ?1, ?2, 'agent', ?3, ?4, coalesce(max(step), -1) + 1, ?5, ?6, ?7, ?8,"
+        " ?9, ?10 FROM spend WHERE turn = ?4",
+        (
+            *(tx.now, it.user, it.agent_id, it.turn, it.provider, it.model),
+            *(it.usage.input_tokens, it.usage.output_tokens, it.usage.cached_tokens, it.cost_micros),
+        ),
+    )

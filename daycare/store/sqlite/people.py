@@ -11,8 +11,8 @@ from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import TOPICS_MAX
 from daycare.base.messages import Origin
 from daycare.store.records import User
-from daycare.store.sqlite import budget_sums
 from daycare.store.sqlite.database import count
+from daycare.store.sqlite.facts import UserPlaced
 from daycare.store.sqlite.read_cache import ReadCache
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
@@ -254,7 +254,7 @@ def _refuse_taken(tx: Tx, key: str, user_id: str) -> None:
 
 def _insert(tx: Tx, user: User, origin: Origin) -> None:
     """Write a user's row; one who was removed comes back."""
-    budget_sums.put_below(tx.db, user.id, user.parent)
+    tx.tell(UserPlaced(user.id, user.parent))
     tx.run(
         "INSERT INTO users (id, name, zone, kind, operator, parent, origin, created_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name,"

@@ -3,7 +3,7 @@
 `Tx.of(DocumentPort)` is the one of the store, whatever class it has.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -66,4 +66,16 @@ class MemoryPort(Follower):
 
     def renew_mark(self, tx: Tx, agent_id: str) -> None:
         """Let what is known of an agent's log be what is there."""
+        raise NotImplementedError
+
+
+class BudgetPort(Follower):
+    """Budgets, for what moves agents elsewhere."""
+
+    def limits(self, db: apsw.Connection, path: str) -> dict[str, int]:
+        """Return what was set for a path, without limits that only lift a default."""
+        raise NotImplementedError
+
+    def narrow(self, tx: Tx, path: str, limits: Mapping[str, int]) -> None:
+        """Let a path use no more than this, nor more than what was set for it before."""
         raise NotImplementedError

@@ -11,7 +11,7 @@ import apsw
 import msgspec
 
 from daycare.base.errors import ForbiddenError, NotFoundError
-from daycare.store.sqlite import budgets, scrub
+from daycare.store.sqlite import scrub
 from daycare.store.sqlite.database import count, describing, open_writer
 from daycare.store.sqlite.facts import PersonPurged
 from daycare.store.sqlite.rows import PURGED_PATH, Rows, followers_of, tables_of
@@ -50,8 +50,6 @@ _NAMES: Final = {  # what people call rows of the core
     "files": "files",
     "user_connector_keys": "accounts",
     "spend": "calls of models",
-    "spending": "sums of money",
-    "budgets": "budgets",
     "events": "events",
 }
 
@@ -179,7 +177,6 @@ def _purge(tx: Tx, person: PurgedPerson, tables: _Tables) -> dict[str, int]:
     db = tx.db
     gone: dict[str, int] = {}
     tx.tell(PersonPurged(person.users, person.roots, gone))
-    gone["spending"] = budgets.forget(db, _whose(db, "spending"), _whose(db, "reservations"))
     for table, (number, blank) in _BLANKS.items():
         tx.run(
             f"UPDATE {table} SET {blank} WHERE {number} = (SELECT max({number}) FROM {table}) AND ({_whose(db, table)})"

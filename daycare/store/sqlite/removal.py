@@ -1,15 +1,14 @@
 """Removing a user: whatever is theirs or below them ends in one transaction. Rows stay, for people to look at.
 
 doors (keys) | what comes by itself, of capabilities (`UserLeaving`) | agents with their turns, messages and timers |
-what was to be heard (replies) | what else capabilities keep (`UserLeft`) | money (reservations, budgets)
+what was to be heard (replies) | what else capabilities keep (`UserLeft`)
 """
 
 from typing import Final
 
 from daycare.base.errors import ConflictError
-from daycare.base.path import Kind
 from daycare.store.records import User
-from daycare.store.sqlite import budgets, lives, outbox, people
+from daycare.store.sqlite import lives, outbox, people
 from daycare.store.sqlite.facts import AgentCutOff, UserLeaving, UserLeft
 from daycare.store.sqlite.writer import Tx
 
@@ -36,8 +35,7 @@ def remove(tx: Tx, user_id: str) -> list[str]:
         for seq in _numbers(tx, "SELECT seq FROM outbox WHERE state < 2 AND user = ?", user.id):
             outbox.give_up(tx, seq, "USER_REMOVED", _REASON)
         tx.tell(UserLeft(user.id, _REASON))
-        budgets.end_of(tx, user.id, [f"/{user.id}", *([_address(user)] if user.parent else [])])
-    tx.commit.budgets = tx.commit.people = True
+    tx.commit.people = True
     return [user.id for user in gone]
 
 
@@ -60,10 +58,6 @@ def _end_agents(tx: Tx, user: User) -> None:
         lives.set_state(tx, str(agent_id), "dead", _REASON, None)
         tx.commit.cut_off.add(str(agent_id))
         tx.tell(AgentCutOff(str(agent_id)))
-
-
-def _address(user: User) -> str:
-    return f"/{user.parent}/{Kind.SUBUSER}/{user.id}"
 
 
 def _numbers(tx: Tx, sql: str, user_id: str) -> list[int]:

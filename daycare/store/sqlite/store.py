@@ -22,7 +22,7 @@ import trio
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import DaycareError
 from daycare.store.records import Commit
-from daycare.store.sqlite import budgets, lives, removal, scrub
+from daycare.store.sqlite import lives, removal, scrub
 from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.behaviours import BehaviourStore
 from daycare.store.sqlite.database import MEMORY, connect_reader, describing, file_of, open_writer
@@ -58,12 +58,12 @@ class Store:
     def __init__(
         self, location: str, clock: Clock, rows: Sequence[type[Rows]] = (), *, inline: bool, vfs: str | None = None
     ) -> None:
-        file = file_of(location)
+        file, followers = file_of(location), followers_of(rows)
         with ExitStack() as opened:
             self._db = opened.enter_context(closing(open_writer(file, vfs)))
             with describing(location):
                 scrub.recover(self._db)
-                budgets.recover(self._db)
+                followers.recover(self._db)
                 self._mark = opened.enter_context(closing(Mark(location, self._db, clock.now_ms())))
                 self._guard = guard = Guard(location, self._mark, clock.now_ms)
                 self._writer = Writer(
@@ -72,7 +72,7 @@ class Store:
                     clock,
                     guard,
                     inline=inline or location == MEMORY,
-                    followers=followers_of(rows),
+                    followers=followers,
                     watched=(*PEOPLE, *(table.name for table in tables_of(rows) if table.watched)),
                 )
             self._reader = self._db  # of a database in memory there is one connection for both
@@ -91,7 +91,6 @@ class Store:
         self.summaries = Summaries(*parts)
         self.outbox = Outbox(*parts)
         self.files = Files(*parts, self._readers)
-        self.budgets = budgets.BudgetStore(*parts)
         self.timers = Timers(*parts)
         self.tables = tables_of(rows)
         self._rows: dict[type, Rows] = {kind: kind(*parts, self._readers, clock) for kind in rows}

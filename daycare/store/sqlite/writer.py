@@ -63,7 +63,6 @@ class WriterCache:
         self.sessions: Bounded[str, int] = Bounded(LIVING_CACHE_MAX_PATHS)
         self.letters: dict[str, int] = {}
         self.letters_all = 0
-        self.days: dict[str, tuple[str, int]] = {}  # users to the day it is for them, and until when that holds
         self.load(db)
 
     def load(self, db: apsw.Connection) -> None:

@@ -14,37 +14,37 @@ import trio
 
 from daycare.agent import tokens
 from daycare.base.bounded import Bounded
-from daycare.base.budget import EVERYTHING, Limits, Period, Use, day_of, ends_ms, read_limits, split_name
+from daycare.base.budget import EVERYTHING, LIFTED, Limits, Period, Use, day_of, ends_ms, read_limits
 from daycare.base.clock import Clock
 from daycare.base.errors import AwayError, BudgetError
 from daycare.base.events import BudgetExhausted, BudgetWarned
 from daycare.base.limits import BUDGET_TOLD_MAX, BUDGET_WARN_SHARE, CONTEXT_OUTPUT_TOKENS
 from daycare.base.messages import Usage
 from daycare.base.path import Kind
+from daycare.features.budgets import rules
+from daycare.features.budgets.records import BudgetNews, BudgetRow, BudgetStanding, NewReservation
+from daycare.features.budgets.rows import BudgetRows
+from daycare.features.budgets.rules import Scope
 from daycare.inference.catalog import ModelFacts
 from daycare.inference.metering import Bill, CallGrant, Payer
 from daycare.inference.names import ModelChoice
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
-from daycare.rules import budgets as rules
-from daycare.rules.budgets import Scope
 from daycare.settings import OFFLINE, BudgetsSection, Live
 from daycare.store.records import Commit, Spend, User
-from daycare.store.records_budgets import BudgetRow, BudgetStanding, NewReservation
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
-BUDGET_CALL_S: Final = 60.0  # of model time reserved for a call: few take longer
 BUDGET_ROOM_S: Final = 60.0  # that a call waits for calls that run to give back what they did not need
 BUDGET_LOOK_S: Final = 5.0  # between two looks at it, should nobody have told
 BUDGET_USERS_KNOWN_S: Final = 10.0  # for which a user's zone and rank are remembered
 
 _PARENTS_MAX: Final = 16  # users above users that are looked at
 _FULL: Final = 100
-_ANSWER_MIN_TOKENS: Final = 256  # a paragraph: what is shorter is not worth what reading the prompt costs
+_ANY: Final = Use(usd=1, tokens=1, calls=1, minutes=1)
 
 
-class _Known(msgspec.Struct):
+class _KnownUser(msgspec.Struct):
     user: User
     until: float  # trio's clock
 
@@ -59,13 +59,14 @@ class Budgets:
     """Reserves before calls, and knows what limits there are. See `inference.metering.BudgetGate`."""
 
     def __init__(self, store: Store, notify: NotifyUser, bus: Bus, clock: Clock, live: Live, owner: str) -> None:
-        self._store = store
+        self._people = store.people
+        self._rows = store.of(BudgetRows)
         self._notify = notify
         self._bus = bus
         self._clock = clock
         self._owner = owner
-        self._rows: dict[str, BudgetRow] | None = None
-        self._users: Bounded[str, _Known] = Bounded(BUDGET_TOLD_MAX)
+        self._by_path: dict[str, BudgetRow] | None = None
+        self._users: Bounded[str, _KnownUser] = Bounded(BUDGET_TOLD_MAX)
         self._news = trio.Event()
         self._told: Bounded[tuple[str, str, str, int, int], None] = Bounded(BUDGET_TOLD_MAX)
         self._defaults = live.made(lambda settings: _limits(settings.budgets))  # of whom nothing was set
@@ -84,13 +85,13 @@ class Budgets:
             return CallGrant()
         user = await self._user(payer)
         scopes = await self.scopes(payer.path, user)
-        if not _may_bind(scopes, facts):
+        if not rules.may_bind(scopes, facts):
             return CallGrant()
         give_up_at = min(trio.current_time() + BUDGET_ROOM_S, ends_at)
         # As far as can be told before: our estimate, and the longest answer.
         read = math.ceil(tokens.of_request(request) * max(payer.ratio, 1.0))
         wrote = request.max_output_tokens or min(facts.output_tokens, CONTEXT_OUTPUT_TOKENS)
-        most = _most(facts, read, wrote)
+        most = rules.most_of(facts, read, wrote)
         shorter: int | None = None
         background = payer.background or rules.is_background(payer.path)
         while True:
@@ -102,17 +103,17 @@ class Budgets:
                 path=payer.path, user=user.id, day=day, provider=choice.provider, model=choice.model, most=most
             )
             news = self._news
-            reserved = await self._store.budgets.reserve(new, ceilings)
+            reserved = await self._rows.reserve(new, ceilings)
             stop = rules.tightest(reserved.standings)
             if stop is None:
                 await self._warn(payer, user, day, reserved.standings)
                 return CallGrant(reserved.no, shorter)
             # Workers in the background are asked for whole lists and documents: a part of one is no use.
             shorten = stop.used_up and not background
-            fits = _fitting(facts, read, wrote, reserved.standings) if shorten else None
+            fits = rules.fitting(facts, read, wrote, reserved.standings) if shorten else None
             if fits is not None:
                 wrote = shorter = fits
-                most = _most(facts, read, wrote)
+                most = rules.most_of(facts, read, wrote)
                 continue
             if stop.used_up:
                 await self._warn(payer, user, day, [it for it in reserved.standings if not it.reached or background])
@@ -131,11 +132,11 @@ class Budgets:
 
     async def release(self, reservation: int) -> None:
         """The call surely cost nothing."""
-        await self._store.budgets.release(reservation)
+        await self._rows.release(reservation)
 
     async def strand(self, reservation: int) -> None:
         """Nobody knows how the call ended."""
-        await self._store.budgets.strand(reservation)
+        await self._rows.strand(reservation)
 
     def counted(self, choice: ModelChoice, request: InferRequest, completion: Completion) -> Usage:
         """Estimate what a call took whose provider counts nothing; the offline one takes nothing."""
@@ -160,15 +161,18 @@ class Budgets:
             reservation=bill.reservation,
             path=payer.path,
         )
-        await with_retry(lambda: self._store.budgets.settle(spend))
+        await with_retry(lambda: self._rows.settle(spend))
 
     # -- what is known -----------------------------------------------------------------------------------------------
 
     def committed(self, commit: Commit) -> None:
-        """Look again: a commit may have removed people, or given back what was reserved."""
-        if commit.people:
-            self.forget()
-        if commit.budgets:
+        """Look again: a commit may have removed people, set limits, or given back what was reserved."""
+        news = commit.news_of(BudgetNews) or BudgetNews()
+        if commit.people or news.limits:
+            self._by_path = None
+            self._users.clear()
+            self.settled()
+        elif news.room:
             self.settled()
 
     def settled(self) -> None:
@@ -176,24 +180,18 @@ class Budgets:
         news, self._news = self._news, trio.Event()
         news.set()
 
-    def forget(self) -> None:
-        """What was set, or who people are, has changed."""
-        self._rows = None
-        self._users.clear()
-        self.settled()
-
     async def rows(self) -> Mapping[str, BudgetRow]:
         """Return what was set, by path."""
-        if self._rows is None:
-            self._rows = {row.path: row for row in await self._store.budgets.find()}
-        return self._rows
+        if self._by_path is None:
+            self._by_path = {row.path: row for row in await self._rows.find()}
+        return self._by_path
 
     async def scopes(self, path: str, user: User) -> list[Scope]:
         """Return everything a call at a path counts for, the nearest first, with the limits of today."""
         rows = await self.rows()
         day = day_of(self._clock.now_ms(), user.zone)
         found = []
-        paths = [*rules.scopes_of(path), *rules.scopes_of(await self._store.budgets.payer_of(path))]
+        paths = [*rules.scopes_of(path), *rules.scopes_of(await self._rows.payer_of(path))]
         if user.parent is not None and user.kind == "person":  # all their agents are one with their address
             paths += [f"/{user.id}", *rules.scopes_of(f"/{user.parent}/{Kind.SUBUSER}/{user.id}")]
         for scope in dict.fromkeys(paths):
@@ -208,6 +206,28 @@ class Budgets:
             found.append(Scope(scope, rules.effective(rows.get(scope), self.default(above), day)))
         found.append(Scope(EVERYTHING, rules.effective(rows.get(EVERYTHING), self._defaults()["everything"], day)))
         return found
+
+    async def is_set(self, path: str, user_id: str) -> bool:
+        """Return whether somebody has set a limit at or above a path; defaults of config.toml do not count."""
+        user = await self.user(user_id)
+        if user is None:
+            return False
+        rows = await self.rows()
+        scopes = [scope.path for scope in await self.scopes(path, user)]
+        return any(limit != LIFTED for scope in scopes if scope in rows for limit in rows[scope].limits.values())
+
+    async def why_stopped(self, path: str, user_id: str) -> str:
+        """Return why the background may spend nothing at a path now, and until when; "" if it may."""
+        user = await self.user(user_id)
+        if user is None:
+            return "its user is gone"
+        now_ms = self._clock.now_ms()
+        day = day_of(now_ms, user.zone)
+        ceilings = rules.ceilings_of(await self.scopes(path, user), day, _ANY, background=True)
+        stop = rules.tightest(await self._rows.standings(ceilings))
+        if stop is None or not stop.used_up:
+            return ""
+        return rules.used_up_words(stop, rules.until_words(rules.period_of(stop.ceiling.name), day, user.zone, now_ms))
 
     def default(self, user: User) -> Limits:
         """Return what a user may use of whom nothing was set. Users below others use what those may."""
@@ -227,10 +247,10 @@ class Budgets:
         """Return a user, from memory if they were asked for just now."""
         known = self._users.get(user_id)
         if known is None or known.until <= trio.current_time():
-            user = await self._store.people.get(user_id)
+            user = await self._people.get(user_id)
             if user is None:
                 return None
-            known = self._users[user_id] = _Known(user, trio.current_time() + BUDGET_USERS_KNOWN_S)
+            known = self._users[user_id] = _KnownUser(user, trio.current_time() + BUDGET_USERS_KNOWN_S)
         return known.user
 
     async def _user(self, payer: Payer) -> User:
@@ -342,38 +362,8 @@ class Budgets:
         if key in self._told:
             return False
         self._told[key] = None
-        return await self._store.budgets.mark(ceiling, share)
+        return await self._rows.mark(ceiling, share)
 
 
 def _limits(section: BudgetsSection) -> dict[str, Limits]:
     return {who: read_limits(texts) for who, texts in msgspec.structs.asdict(section).items()}
-
-
-def _may_bind(scopes: Sequence[Scope], facts: ModelFacts) -> bool:
-    """Return whether any limit can bind a call, without looking at it: money does not where there is no price."""
-    measures = {split_name(name)[1] for scope in scopes for name in scope.limits}
-    return bool(measures - {"usd"}) or (bool(measures) and facts.most_micros(1_000_000, 1_000_000) > 0)
-
-
-def _most(facts: ModelFacts, read: int, wrote: int) -> Use:
-    """Return what a call takes at most."""
-    return Use(usd=facts.most_micros(read, wrote), tokens=read + wrote, calls=1, minutes=int(1000 * BUDGET_CALL_S))
-
-
-def _fitting(facts: ModelFacts, read: int, wrote: int, standings: Sequence[BudgetStanding]) -> int | None:
-    """Return how long an answer may be that what is left has room for, None if none is worth the call.
-
-    What calls that run have reserved counts as left: it is waited for. Other limits a shorter answer does not help.
-    """
-    fits = wrote
-    price = facts.most_micros(0, 1_000_000) / 1_000_000
-    for it in standings:
-        room = it.ceiling.most - it.used
-        match it.ceiling.measure:
-            case "tokens":
-                fits = min(fits, room - read)
-            case "usd" if price > 0:
-                fits = min(fits, math.floor((room - 1 - facts.most_micros(read, 0)) / price))
-            case _ if it.used_up:
-                return None
-    return fits if _ANSWER_MIN_TOKENS <= fits < wrote else None

@@ -1,4 +1,4 @@
-"""What a store takes and hands out of budgets: limits of paths, reservations of calls, and what was spent."""
+"""What is kept of budgets: limits of paths, reservations of calls, and what was spent."""
 
 import msgspec
 
@@ -105,3 +105,10 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
             self.calls + self.unsettled,
             self.wall_ms + self.unsettled_ms,
         )
+
+
+class BudgetNews(msgspec.Struct):
+    """What a commit has changed: `limits` that were set, or `room` that was reserved and given back."""
+
+    limits: bool = False
+    room: bool = False

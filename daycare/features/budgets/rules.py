@@ -5,6 +5,7 @@ Ann, `/`. The tightest limit decides. What works in the background may use BUDGE
 with people's conversations: so it stops first, when people are told that a budget nears its end.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -26,8 +27,12 @@ from daycare.base.budget import (
 from daycare.base.limits import BUDGET_WARN_SHARE
 from daycare.base.path import Kind
 from daycare.base.times import local_time
-from daycare.store.records_budgets import BudgetRow, BudgetStanding, Ceiling
+from daycare.features.budgets.records import BudgetRow, BudgetStanding, Ceiling
+from daycare.inference.catalog import ModelFacts
 
+BUDGET_CALL_S: Final = 60.0  # of model time reserved for a call: few take longer
+
+_ANSWER_MIN_TOKENS: Final = 256  # a paragraph: what is shorter is not worth what reading the prompt costs
 _BACKGROUND: Final = (Kind.CRON, Kind.TASK)
 
 
@@ -97,6 +102,36 @@ def ceilings_of(scopes: Iterable[Scope], day: str, most: Use, *, background: boo
                     )
                 )
     return found
+
+
+def may_bind(scopes: Sequence[Scope], facts: ModelFacts) -> bool:
+    """Return whether any limit can bind a call, without looking at it: money does not where there is no price."""
+    measures = {split_name(name)[1] for scope in scopes for name in scope.limits}
+    return bool(measures - {"usd"}) or (bool(measures) and facts.most_micros(1_000_000, 1_000_000) > 0)
+
+
+def most_of(facts: ModelFacts, read: int, wrote: int) -> Use:
+    """Return what a call takes at most."""
+    return Use(usd=facts.most_micros(read, wrote), tokens=read + wrote, calls=1, minutes=int(1000 * BUDGET_CALL_S))
+
+
+def fitting(facts: ModelFacts, read: int, wrote: int, standings: Sequence[BudgetStanding]) -> int | None:
+    """Return how long an answer may be that what is left has room for, None if none is worth the call.
+
+    What calls that run have reserved counts as left: it is waited for. Other limits a shorter answer does not help.
+    """
+    fits = wrote
+    price = facts.most_micros(0, 1_000_000) / 1_000_000
+    for it in standings:
+        room = it.ceiling.most - it.used
+        match it.ceiling.measure:
+            case "tokens":
+                fits = min(fits, room - read)
+            case "usd" if price > 0:
+                fits = min(fits, math.floor((room - 1 - facts.most_micros(read, 0)) / price))
+            case _ if it.used_up:
+                return None
+    return fits if _ANSWER_MIN_TOKENS <= fits < wrote else None
 
 
 def tightest(standings: Sequence[BudgetStanding]) -> BudgetStanding | None:

@@ -11,6 +11,7 @@ import apsw
 
 from daycare.base.budget import EVERYTHING, Use
 from daycare.base.path import Kind
+from daycare.features.budgets.rows_scopes import parent_of
 from daycare.store.sqlite.sql import insert_into
 
 # The parts of what counts for a path: by calls at or below it; by others for which somebody at or below it has asked;
@@ -110,14 +111,14 @@ def _asked_at(db: apsw.Connection, path: str) -> list[tuple[str, int]]:
     user, *below = path[1:].split("/")
     found = [(path, _WITHIN)]
     if not below:
-        parent = _parent_of(db, user)
+        parent = parent_of(db, user)
         address = [(f"/{parent}/{Kind.SUBUSER}/{user}", _WITHIN)] if parent else []
         return [*found, (path, _BELOW), *address]
     if below == [Kind.SUBUSER]:
         return [*found, (f"/{user}", _BELOW)]
     if below[0] == Kind.SUBUSER and len(below) == 2:
         child = f"/{below[1]}"
-        return [*found, (child, _WITHIN), (child, _BELOW)] if _parent_of(db, below[1]) == user else found
+        return [*found, (child, _WITHIN), (child, _BELOW)] if parent_of(db, below[1]) == user else found
     return [*found, (path, _ASKED)]
 
 
@@ -130,13 +131,8 @@ def _above(path: str) -> list[str]:
 def _over(db: apsw.Connection, user: str) -> list[str]:
     """Return the users above one, the nearest first."""
     found: list[str] = []
-    above = _parent_of(db, user)
+    above = parent_of(db, user)
     while above and above not in (user, *found):
         found.append(above)
-        above = _parent_of(db, above)
+        above = parent_of(db, above)
     return found
-
-
-def _parent_of(db: apsw.Connection, user: str) -> str:
-    row = db.execute("SELECT parent FROM users WHERE id = ?", (user,)).fetchone()
-    return "" if row is None or row[0] is None else str(row[0])
