@@ -63,7 +63,7 @@ def spend(db: apsw.Connection, keys: Sequence[str], values: tuple[Any, ...], *, 
     `reserved` changes with it what calls that run have reserved.
     """
     rows = [(key, *values) for key in keys]
-    db.executemany(f"{insert_into('spending', _SPENT)} {_ADDING}", rows)
+    db.execute(f"{insert_into('spending', _SPENT, len(rows))} {_ADDING}", [value for row in rows for value in row])
     it = spent_of(rows[0])
     sums.add(db, keys, it.path, it.payer, used=it.use, reserved=reserved)
 

@@ -12,7 +12,7 @@ import apsw
 from daycare.base.budget import EVERYTHING, Use
 from daycare.base.path import Kind
 from daycare.features.budgets.rows_scopes import parent_of
-from daycare.store.sqlite.sql import insert_into
+from daycare.store.sqlite.sql import insert_into, marks
 
 # The parts of what counts for a path: by calls at or below it; by others for which somebody at or below it has asked;
 # and, of a user, by the users below.
@@ -25,14 +25,9 @@ _NAMES: Final = (
     *("reserved_micros", "reserved_tokens", "reserved_calls", "reserved_ms"),
 )
 _COLUMNS: Final = ", ".join(_NAMES)
-_ADD: Final = (
-    f"{insert_into('budget_sums', ('key', 'path', 'part', *_NAMES))}"
-    f" ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _NAMES)}"
-)
-_CLEAR: Final = (
-    "DELETE FROM budget_sums WHERE key = ? AND path = ? AND part = ?"
-    f" AND {' AND '.join(f'{name} = 0' for name in _NAMES)}"
-)
+_ADDED: Final = ("key", "path", "part", *_NAMES)
+_ADDING: Final = f"ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _NAMES)}"
+_IS_ZERO: Final = " AND ".join(f"{name} = 0" for name in _NAMES)
 _OF_USER: Final = (  # one look for each day and month there is
     "WITH RECURSIVE keys (key) AS (SELECT min(key) FROM budget_sums UNION ALL"
     " SELECT (SELECT min(s.key) FROM budget_sums s WHERE s.key > keys.key) FROM keys WHERE keys.key IS NOT NULL)"
@@ -85,10 +80,16 @@ def _uses(row: tuple[Any, ...]) -> tuple[Use, Use]:
 
 
 def _add(db: apsw.Connection, where: Sequence[tuple[str, str, int]], used: Use, reserved: Use) -> None:
+    if not where:
+        return
     amounts = [amount for use in (used, reserved) for amount in (use.usd, use.tokens, use.calls, use.minutes)]
-    db.executemany(_ADD, [(*each, *amounts) for each in where])
+    rows = [(*each, *amounts) for each in where]
+    db.execute(f"{insert_into('budget_sums', _ADDED, len(rows))} {_ADDING}", [value for row in rows for value in row])
     if min(amounts) < 0:
-        db.executemany(_CLEAR, where)
+        db.execute(
+            f"DELETE FROM budget_sums WHERE (key, path, part) IN (VALUES {marks(where, '(?, ?, ?)')}) AND {_IS_ZERO}",
+            [value for each in where for value in each],
+        )
 
 
 def _counted_at(db: apsw.Connection, path: str, payer: str) -> list[tuple[str, int]]:

@@ -29,9 +29,10 @@ class Select(Generic[T]):
         return None if row is None else self._read(row)
 
 
-def insert_into(table: str, columns: Collection[str]) -> str:
-    """Return the statement that adds a row."""
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks(columns)})"
+def insert_into(table: str, columns: Collection[str], rows: int = 1) -> str:
+    """Return the statement that adds so many rows."""
+    row = f"({marks(columns)})"
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * rows)}"
 
 
 def delete_older(table: str, key: str, ended: str) -> str:
@@ -47,9 +48,9 @@ def delete_older(table: str, key: str, ended: str) -> str:
     )
 
 
-def marks(values: Collection[object]) -> str:
-    """Return a mark for each value, as `IN (...)` takes them."""
-    return ", ".join("?" * len(values))
+def marks(values: Collection[object], each: str = "?") -> str:
+    """Return a mark for each value, or a row of marks, as `IN (...)` takes them."""
+    return ", ".join([each] * len(values))
 
 
 def those(numbers: Iterable[int]) -> object:
