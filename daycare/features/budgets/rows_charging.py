@@ -9,7 +9,7 @@ from daycare.base.budget import Measure, Use
 from daycare.features.budgets import rows_sums as sums
 from daycare.features.budgets.records import BudgetNews, BudgetStanding, Ceiling, NewReservation, Reserved
 from daycare.features.budgets.rows_followers import BudgetFollower
-from daycare.features.budgets.rows_spending import NOTHING, RESERVATION, keys_of, most_of, spend
+from daycare.features.budgets.rows_spending import RESERVATION, keys_of, most_of, spend
 from daycare.features.tasks.rows import payer_of
 from daycare.store.records import Spend
 from daycare.store.sqlite import ledger
@@ -48,7 +48,7 @@ def standings_of(db: apsw.Connection, ceilings: Iterable[Ceiling]) -> Iterator[B
 
 def charge(tx: Tx, it: Spend) -> None:
     """Write what a call cost, and add it to the sums: once for its reservation."""
-    path, payer, day, given_back = "", None, "", NOTHING
+    path, payer, day, given_back = "", None, "", sums.NOTHING
     if it.reservation:
         row = tx.one(f"SELECT {RESERVATION} FROM reservations WHERE no = ?", (it.reservation,))
         if row is None:

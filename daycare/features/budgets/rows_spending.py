@@ -23,7 +23,6 @@ KEYS: Final = (  # the days and months there are: one look for each
     "WITH RECURSIVE keys (key) AS (SELECT min(key) FROM spending UNION ALL"
     " SELECT (SELECT min(s.key) FROM spending s WHERE s.key > keys.key) FROM keys WHERE keys.key IS NOT NULL)"
 )
-NOTHING: Final = Use()
 
 
 def keys_of(day: str) -> tuple[str, str]:
@@ -57,7 +56,7 @@ def most_of(row: tuple[Any, ...]) -> Use:
     return Use(micros, tokens, 1, wall_ms)
 
 
-def spend(db: apsw.Connection, keys: Sequence[str], values: tuple[Any, ...], *, reserved: Use = NOTHING) -> None:
+def spend(db: apsw.Connection, keys: Sequence[str], values: tuple[Any, ...], *, reserved: Use = sums.NOTHING) -> None:
     """Add to what was spent in days and months: `values` are a row of `SPENT` behind its key.
 
     `reserved` changes with it what calls that run have reserved.

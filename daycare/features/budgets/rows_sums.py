@@ -33,11 +33,11 @@ _OF_USER: Final = (  # one look for each day and month there is
     " SELECT (SELECT min(s.key) FROM budget_sums s WHERE s.key > keys.key) FROM keys WHERE keys.key IS NOT NULL)"
     f" SELECT s.key, {_COLUMNS} FROM keys JOIN budget_sums s ON s.key = keys.key AND s.path = ? AND s.part IN (?, ?)"
 )
-_NOTHING: Final = Use()
+NOTHING: Final = Use()
 
 
 def add(
-    db: apsw.Connection, keys: Sequence[str], path: str, payer: str, *, used: Use = _NOTHING, reserved: Use = _NOTHING
+    db: apsw.Connection, keys: Sequence[str], path: str, payer: str, *, used: Use = NOTHING, reserved: Use = NOTHING
 ) -> None:
     """Count what a call at a path took, or has reserved, in days and months; what is below zero is taken away.
 
@@ -48,7 +48,7 @@ def add(
 
 def of(db: apsw.Connection, key: str, path: str) -> tuple[Use, Use]:
     """Return what was used of a day or a month at a path and all that counts for it, and what is reserved."""
-    used = reserved = _NOTHING
+    used = reserved = NOTHING
     for scope, part in _asked_at(db, path):
         row = db.execute(
             f"SELECT {_COLUMNS} FROM budget_sums WHERE key = ? AND path = ? AND part = ?",
