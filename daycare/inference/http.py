@@ -14,7 +14,7 @@ import trio
 from daycare.base.errors import DaycareError, SetupError, UnavailableError
 from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_FRAME_MAX_BYTES, MODEL_INFER_MAX_S, MODEL_NEXT_TOKEN_S
 from daycare.base.sse import SseEvent, SseParser, decode
-from daycare.inference.http_client import MODEL_CONNECT_S, HttpAnswer, HttpClient
+from daycare.inference.http_client import MODEL_CONNECT_S, ConnectError, HttpAnswer, HttpClient
 from daycare.inference.refusals import Refused, explain, retry_after_s, scrub
 from daycare.inference.section import checked_url
 from daycare.plugin import Completion, ProviderConfig, StreamEvent, TextDelta
@@ -140,11 +140,9 @@ class ModelServer:
         try:
             with trio.fail_at(deadline):
                 answer = await self.client.ask(method, path, self._headers(), body)
-        except OSError as error:
+        except ConnectError as error:
             hint = f"is the server running? {self._url_hint}"
-            raise self._unavailable(
-                "PROVIDER_UNREACHABLE", f"the connection failed: {_why(error)}", hint=hint
-            ) from error
+            raise self._unavailable("PROVIDER_UNREACHABLE", f"the connection failed: {error}", hint=hint) from error
         except (trio.BrokenResourceError, trio.TooSlowError) as error:
             raise self._broken("PROVIDER_UNREACHABLE", error) from error
         try:
@@ -244,13 +242,3 @@ class ModelServer:
     @property
     def _url_hint(self) -> str:
         return f"check base_url in [providers.{self._config.name}] of config.toml"
-
-
-def _why(error: OSError) -> str:
-    """Return what the first of the causes says; trio tries several addresses and gives a group."""
-    cause: BaseException | None = error
-    while isinstance(cause, OSError) and cause.__cause__ is not None:
-        cause = cause.__cause__
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    return (cause.strerror if isinstance(cause, OSError) else None) or str(error)

@@ -26,6 +26,10 @@ _HERE: Final = {"localhost", "127.0.0.1", "::1"}
 _PORTS: Final = {"http": 80, "https": 443}
 
 
+class ConnectError(OSError):
+    """No connection could be made: nothing was sent, and nothing is charged for."""
+
+
 class _Way(NamedTuple):
     """How a server is reached: by way of a proxy, and with whose certificates trusted."""
 
@@ -46,7 +50,7 @@ class HttpClient:
     async def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None) -> "HttpAnswer":
         """Send a request and return the answer as soon as its head is there; the caller closes it.
 
-        Raises `OSError` if no connection could be made, `trio.BrokenResourceError` if it broke.
+        Raises `ConnectError`, or `trio.BrokenResourceError` if the connection broke.
         """
         connection = self._kept() or _Connection(await self._dialled(), self._closings)
         try:
@@ -86,9 +90,12 @@ class HttpClient:
     # -- connecting --------------------------------------------------------------------------------------------------
 
     async def _dialled(self) -> trio.abc.Stream:
-        with trio.move_on_after(MODEL_CONNECT_S):
-            return await self.dial()
-        raise OSError(f"it took longer than {MODEL_CONNECT_S:g} s")
+        try:
+            with trio.move_on_after(MODEL_CONNECT_S):
+                return await self.dial()
+        except OSError as error:
+            raise ConnectError(_why(error)) from error
+        raise ConnectError(f"it took longer than {MODEL_CONNECT_S:g} s")
 
     async def _dial(self) -> trio.abc.Stream:
         if self._way is None:  # reading the certificates takes 40 ms
@@ -309,3 +316,13 @@ def _proxy_authorization(proxy: SplitResult) -> list[tuple[str, str]]:
 def _bracketed(url: SplitResult) -> str:
     host = url.hostname or ""
     return f"[{host}]" if ":" in host else host
+
+
+def _why(error: OSError) -> str:
+    """Return what the first of the causes says; trio tries several addresses and gives a group."""
+    cause: BaseException | None = error
+    while isinstance(cause, OSError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    return (cause.strerror if isinstance(cause, OSError) else None) or str(error)

@@ -21,6 +21,7 @@ from daycare.plugin import Completion, InferRequest
 if TYPE_CHECKING:
     from daycare.store.records import Agent
 
+_NOT_SENT: Final = ("ConnectError", "ConnectTimeout")  # what our own client and httpx, which plugins use, say of it
 # Refusals before the first word that no provider charges for, besides those that blame the request or the key.
 _REFUSALS: Final = frozenset({"RATE_LIMITED", "PROVIDER_FAILED"})
 
@@ -204,5 +205,5 @@ def _was_free(error: BaseException, *, alive: bool) -> bool:
     if alive or not isinstance(error, DaycareError):
         return False
     if error.code == "PROVIDER_UNREACHABLE":  # nobody took the connection; or it broke, perhaps with the request sent
-        return error.__cause__ is None or type(error.__cause__).__name__.startswith("Connect")
+        return error.__cause__ is None or type(error.__cause__).__name__ in _NOT_SENT
     return isinstance(error, InvalidError | ForbiddenError) or error.code in _REFUSALS

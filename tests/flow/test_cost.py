@@ -73,7 +73,7 @@ async def a_turn(house: TestDaemon, counts: Counts, text: str) -> tuple[float, f
     [
         (QUIET, (), "hello there", 36.6, 5.2),
         (MemorySection(), (), "hello there", 46.6, 5.2),
-        (MemorySection(), KNOWN, "What is my dentist called?", 51.0, 5.2),
+        (MemorySection(), KNOWN, "What is my dentist called?", 51.2, 5.2),
     ],
     ids=["without memory", "greeting", "question"],
 )

@@ -14,7 +14,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from daycare.inference.http_client import MODEL_IDLE_S, HttpClient
+from daycare.inference.http_client import MODEL_IDLE_S, ConnectError, HttpClient
+from daycare.inference.metering import _was_free
+from daycare.inference.openai import OpenAIProvider
+from tests.inference.wire import config, failure
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 Handler = Callable[[trio.abc.Stream], Awaitable[None]]
@@ -193,10 +196,24 @@ async def test_a_server_that_refuses_a_long_request_before_it_has_read_it_is_hea
         await answer.aclose()
 
 
-async def test_a_host_that_nobody_listens_on_is_an_os_error() -> None:
+async def test_a_host_that_nobody_listens_on_is_told_apart_from_one_that_hangs_up() -> None:
+    async def hang_up(stream: trio.abc.Stream) -> None:
+        await head_of(stream)
+        await stream.aclose()
+
+    async with listening(hang_up) as port:
+        with pytest.raises(trio.BrokenResourceError):
+            await HttpClient(f"http://127.0.0.1:{port}").ask("GET", "/x", {})
+        heard = await failure(OpenAIProvider(config("openai", f"http://127.0.0.1:{port}/v1")))
+    assert not _was_free(heard, alive=False), "perhaps it has worked on what was sent"
+    refused = await failure(OpenAIProvider(config("openai", f"http://127.0.0.1:{port}/v1")))
+    assert _was_free(refused, alive=False) and "Connection refused" in refused.message
+
+
+async def test_a_host_that_nobody_listens_on_is_an_error_of_connecting() -> None:
     async with listening(Server().serve) as port:
         pass
-    with pytest.raises(OSError):
+    with pytest.raises(ConnectError):
         await HttpClient(f"http://127.0.0.1:{port}").ask("GET", "/x", {})
 
 
@@ -261,7 +278,7 @@ async def test_a_server_that_does_not_prove_who_it_is_gets_no_request(
     async with listening(with_tls(server, tmp_path, name)) as port:
         if trusts:
             monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "public.pem"))
-        with pytest.raises(OSError, match=r"self.signed certificate|IP address mismatch"):
+        with pytest.raises(ConnectError, match=r"self.signed certificate|IP address mismatch"):
             await HttpClient(f"https://127.0.0.1:{port}").ask("GET", "/x", {})
     assert server.heads == []
 
@@ -331,7 +348,7 @@ async def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) ->
     server = Server(b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n")
     async with listening(server.serve) as port:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
-        with pytest.raises(OSError, match=r"the proxy 127\.0\.0\.1 refused with status 407"):
+        with pytest.raises(ConnectError, match=r"the proxy 127\.0\.0\.1 refused with status 407"):
             await HttpClient("https://models.example/v1").ask("GET", "/x", {})
 
 
@@ -343,12 +360,12 @@ async def test_a_proxy_is_not_asked_for_this_machine_nor_for_hosts_that_are_exce
         client = HttpClient(f"http://localhost:{proxy.to}")
         assert await said(client) == b"ok"
         await client.aclose()
-        with pytest.raises(OSError):
+        with pytest.raises(ConnectError):
             await HttpClient("http://near.example:1").ask("GET", "/x", {})
     assert proxy.connections == 0
 
 
 async def test_a_proxy_of_a_kind_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1080")
-    with pytest.raises(OSError, match="is of kind socks5: http and https can be used"):
+    with pytest.raises(ConnectError, match="is of kind socks5: http and https can be used"):
         await HttpClient("http://models.example").ask("GET", "/x", {})
