@@ -44,9 +44,7 @@ T = TypeVar("T")
 _DISK = ("DISK_FULL", "STORE_IO")  # what passes by itself; any other refusal needs a person
 _START_S = 60.0  # a large database may have to be recovered and migrated first
 _SWITCH_S = 0.0005  # the writer thread must not wait 5 ms for the interpreter at each statement
-_GC_YOUNG = (
-    10_000  # a busy second makes some 100,000 objects that no cycle keeps: looking every 700 costs a tenth of it
-)
+_GC_YOUNG = 3_000  # a busy second makes some 100,000 objects that no cycle keeps: looking every 700 costs a tenth of it
 
 
 def become_daemon(path: Path, *, as_json: bool, breaker: bool = True) -> NoReturn:

@@ -262,7 +262,10 @@ async def _keep(_: _Connection) -> None:
 
 
 async def _open(to: SplitResult, trusted: ssl.SSLContext | None) -> trio.abc.Stream:
-    stream: trio.abc.Stream = await trio.open_tcp_stream(to.hostname or "", to.port or _PORTS[to.scheme])
+    host = to.hostname or ""  # of bytes the codec for names in other scripts is not imported
+    stream: trio.abc.Stream = await trio.open_tcp_stream(
+        host.encode() if host.isascii() else host, to.port or _PORTS[to.scheme]
+    )
     return stream if to.scheme == "http" else await _with_tls(stream, to, trusted)
 
 

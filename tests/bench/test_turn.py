@@ -20,5 +20,6 @@ def test_a_few_turns_are_measured_and_counted() -> None:
     assert measured["commits_per_turn"] > 1
     assert measured["sql_per_turn"] > measured["commits_per_turn"]
     assert min(measured[key] for key in ("turns_s", "p50_ms", "cpu_ms_per_turn", "rss_mb", "loop_hold_ms_max")) > 0
+    assert measured["imported"] == 0, "a message waits for it"
     assert bare["call_ms"] > 0
     assert bare["commit_ms"] > 0

@@ -22,6 +22,7 @@ From a second daemon, which counts and is used for nothing else (`turn_counted`)
 
     sql_per_turn, commits_per_turn        statements that SQLite begins, and transactions that write
     calls_per_turn, model_bytes_per_turn  calls of the model, and bytes of their bodies
+    imported                              modules that the first turns import
     loop_hold_ms_max, loop_hold_cpu_ms_max   the longest that a task held the event loop: by the clock, on which
                                           others of the machine count too, and in processor time of its thread
 
@@ -42,8 +43,11 @@ from typing import Any, Final
 
 import trio
 
+from daycare.features.memory.recall import RECALL_WARM_S
+
 from . import turn_bare, turn_home, turn_peer, turn_servers
 from .measure import median, percentile, rounded, rss_kib, say, scratch
+from .turn_counted import MODULES
 from .turn_daemon import Daemon, daemon, talk
 from .turn_home import VARIANTS, Variant
 
@@ -199,13 +203,16 @@ class _Bench:
     async def _counted(self, it: Daemon, clients: int, turns: int) -> Figures:
         assert it.counters is not None
         async with it.talkers(self._variant, clients) as talkers:
+            await trio.sleep(_AFTER_S + RECALL_WARM_S)
+            modules = it.counters.values[MODULES]
             await talk(talkers, self._args.warm)
+            modules = it.counters.values[MODULES] - modules
             await trio.sleep(self._args.settle)
             calls, sent = await self._model.sent()
             it.counters.reset()
             await talk(talkers, turns)
             await trio.sleep(_AFTER_S)
-            statements, commits, hold_us, hold_cpu_us = it.counters.values
+            statements, commits, hold_us, hold_cpu_us, _ = it.counters.values
             calls_then, sent_then = await self._model.sent()
         every = clients * turns
         return {
@@ -215,6 +222,7 @@ class _Bench:
             "model_bytes_per_turn": (sent_then - sent) / every,
             "loop_hold_ms_max": hold_us / 1_000,
             "loop_hold_cpu_ms_max": hold_cpu_us / 1_000,
+            "imported": modules,
         }
 
 

@@ -2,8 +2,8 @@
 
 SQL statements are those that SQLite begins, without what triggers do; commits are those of the database (empty
 transactions of readers are none). A hold is the time between two waits of the event loop's task steps: how long one
-task ran without giving way, in microseconds, by the clock and of the thread's processor time. Counting costs time
-itself, so that no other figure is taken from such a daemon.
+task ran without giving way, in microseconds, by the clock and of the thread's processor time. Modules are all that are
+imported. Counting costs time itself, so that no other figure is taken from such a daemon.
 """
 
 import mmap
@@ -17,8 +17,8 @@ from typing import Any, Final
 import apsw
 import trio
 
-STATEMENTS, COMMITS, HOLD_US, HOLD_CPU_US = range(4)
-_COUNTERS: Final = 4
+STATEMENTS, COMMITS, HOLD_US, HOLD_CPU_US, MODULES = range(5)
+_COUNTERS: Final = 5
 _BYTES: Final = 8
 
 
@@ -33,8 +33,8 @@ class Counters:
         self.values = memoryview(self._map).cast("q")
 
     def reset(self) -> None:
-        """Begin with zero."""
-        for at in range(_COUNTERS):
+        """Begin with zero; modules that were imported stay so."""
+        for at in range(MODULES):
             self.values[at] = 0
 
 
@@ -56,6 +56,7 @@ class _Watch(trio.abc.Instrument):
             self._values[HOLD_US] = took // 1_000
         if worked > 1_000 * self._values[HOLD_CPU_US]:
             self._values[HOLD_CPU_US] = worked // 1_000
+        self._values[MODULES] = len(sys.modules)
 
 
 def main(file: str, *arguments: str) -> None:

@@ -95,6 +95,7 @@ async def test_a_connection_that_the_server_has_closed_is_not_used_again() -> No
         await said(client)
         await server.gone.wait()
         assert await said(client) == b"ok"
+        await client.aclose()
     assert server.connections == 2
 
 

@@ -150,7 +150,7 @@ def test_a_fact_is_ranked_with_what_was_said_around_the_words_that_it_comes_from
     fact = notes.say("The keeper has a copper kettle", 2, tier=Tier.FACT, turn=said[2])
     found = notes.ask("What copper kettle has the lighthouse keeper?")
     assert fact in [each.no for each in found[:2]]
-    scores = {each.no: each.parts for each in found}
+    scores = {each.no: dict(zip(each.signals, each.added, strict=True)) for each in found}
     assert scores[fact]["around"] > scores[lonely]["around"] == pytest.approx(scores[lonely]["words"] * 0.6 / 0.7)
 
 
@@ -169,7 +169,7 @@ def test_tiers_and_recency_count_as_the_settings_say(notes: Notes) -> None:
 def test_the_parts_of_a_score_add_up_to_it(notes: Notes) -> None:
     notes.chat("Where is the copper kettle?", "In the shed since 2019", session=2)
     for each in notes.ask("When did Bob put the kettle there?", near=dict.fromkeys(notes.texts, 0.2)):
-        assert sum(each.parts.values()) == pytest.approx(each.score, abs=1e-4)
+        assert sum(each.added) == pytest.approx(each.score, abs=1e-4)
 
 
 def test_a_stem_counts_once_and_for_the_first_term_that_has_it() -> None:

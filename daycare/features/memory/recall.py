@@ -32,11 +32,13 @@ from daycare.features.memory.documents.passages import Passages
 from daycare.features.memory.loading import SEARCH, loaded
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.store.records import StoredMemory
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Receipt, Turn, User
+from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ import re
 RECALL_QUESTIONS_MAX: Final = 256  # questions whose vectors are on their way or not fetched yet
 RECALL_AGENTS_MAX: Final = 4_096  # agents whose last recalled memories are remembered, some 2 KB each
 RECALL_RECENT: Final = 4  # messages before a question that say what it is about
+RECALL_WARM_S: Final = 1.0  # after the start, which is busy enough
 RECALL_SPARE: Final = 10  # memories asked for beyond those that are shown: some passages stand in the prompt anyway
 
 Search = Callable[[MemoryQuery], Awaitable[Sequence[MemoryHit]]]
@@ -91,10 +94,16 @@ class Recaller:
         return self._live.now.memory.retrieval
 
     async def run(self) -> None:
-        """Let questions be embedded while their messages are on their way; until cancelled."""
+        """Let questions be embedded while their messages are on their way; until cancelled.
+
+        Where there is something to recall, what that takes is imported soon: the first message should not wait for it.
+        """
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
+                await trio.sleep(RECALL_WARM_S)
+                if self._section.enabled and not await with_retry(self._store.of(MemoryRows).is_empty):
+                    await loaded(SEARCH)
                 await trio.sleep_forever()
             finally:
                 self._nursery = None
@@ -134,6 +143,7 @@ class Recaller:
                 hits = await self._found(agent, user, turn, text, vector)
             except DaycareError as error:
                 without = error.message
+        await trio.lowlevel.checkpoint()  # a search and a prompt of it take some ms each
         found = self._chosen(agent, user, hits)
         if found.memories or scope.cancelled_caught:
             self._bus.publish(

@@ -40,9 +40,15 @@ class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     vector: Any = None
 
 
-class MemoryHit(msgspec.Struct, frozen=True):
-    """A memory that was found. `parts` say what each signal adds to its score."""
+class MemoryHit(msgspec.Struct, frozen=True, gc=False):
+    """A memory that was found, and what each of the `signals` adds to its score."""
 
     memory: StoredMemory
     score: float
-    parts: Mapping[str, float] = {}
+    signals: Sequence[str] = ()
+    added: Sequence[float] = ()
+
+    @property
+    def parts(self) -> Mapping[str, float]:
+        """What the signals add, by their names, without those that add nothing. Few hits are asked for it."""
+        return {signal: value for signal, value in zip(self.signals, self.added, strict=True) if value}

@@ -96,17 +96,12 @@ class Ranked(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A memory's number and score, and what each of the `signals` adds to it: of few is that looked at."""
+    """A memory's number and score, and what each of the `signals` adds to it."""
 
     no: int
     score: float
     signals: Sequence[str]
     added: Sequence[float]
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """What each signal adds."""
-        return {signal: value for signal, value in zip(self.signals, self.added, strict=True) if value}
 
 
 def rank(

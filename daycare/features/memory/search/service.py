@@ -91,16 +91,17 @@ class Search:
                 continue
             part = [it for it in part if it.no not in read]
             memories = {it.no: it for it in await self._store.of(MemoryRows).get(scopes, [it.no for it in part])}
+            await trio.lowlevel.checkpoint()  # some ms each
             for memory, each in [(memories[it.no], it) for it in part if it.no in memories]:
                 read.add(memory.no)
                 if memory.role == ECHO:
                     echoes.append((memory, each))
                 elif said.is_news(memory.text):
-                    kept.append(MemoryHit(memory, each.score, each.parts))
+                    kept.append(MemoryHit(memory, *each[1:]))
                     if len(kept) == most:
                         break
         if len(kept) < limit:
-            kept += [MemoryHit(memory, each.score, each.parts) for memory, each in echoes if said.is_news(memory.text)]
+            kept += [MemoryHit(memory, *each[1:]) for memory, each in echoes if said.is_news(memory.text)]
             del kept[limit:]
         return kept
 
