@@ -72,3 +72,7 @@ class MemoryRows(
             (_AGENTS_MAX,),
         )
         return {"uncurated": logs, "uncurated_at": oldest}
+
+    async def is_empty(self) -> bool:
+        """Return whether nobody has any memory."""
+        return self._number("SELECT 1 FROM memory_scopes WHERE living > 0 LIMIT 1") is None

@@ -189,10 +189,6 @@ class MemoryReads(Rows):
 
     # -- some --------------------------------------------------------------------------------------------------------
 
-    async def is_empty(self) -> bool:
-        """Return whether nobody has any memory."""
-        return self._reader.execute("SELECT 1 FROM memory_scopes WHERE living > 0 LIMIT 1").fetchone() is None
-
     async def get(self, scopes: Sequence[str], numbers: Sequence[int]) -> list[StoredMemory]:
         """Return those of the memories that are in these scopes, in the order of `numbers`."""
         if not numbers:
