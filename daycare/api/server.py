@@ -17,7 +17,7 @@ import msgspec
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
-from hypercorn.events import Event, Updated
+from hypercorn.events import Event, RawData, Updated
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
@@ -34,6 +34,7 @@ API_CLOSE_S: Final = 1.0  # for answers on their way when the daemon stops; stre
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_PAUSE_S: Final = 0.25  # before accepting again: what is busy closes something meanwhile
 _TOLD_EVERY_S: Final = 60.0
+_HAS_LENGTH: Final = b"\r\ncontent-length: "
 _FULL: Final = msgspec.json.encode(
     {
         "error": {
@@ -84,10 +85,12 @@ async def serve(
 class _Connection(TCPServer):
     """A connection that ends when its client closes it, and not only when it would have been idle for too long.
 
-    `idle` holds connections without a request, the one that is so for the longest first.
+    `idle` holds connections without a request, the one that is so for the longest first. The head of an answer goes out
+    with the begin of its body: Hypercorn alone would wake the client for each of them, and send nothing at the end.
     """
 
     idle: "dict[_Connection, None]"
+    _head = b""  # of an answer whose body comes at once
 
     async def protocol_send(self, event: Event) -> None:
         """Take note of the begin and the end of requests."""
@@ -95,6 +98,16 @@ class _Connection(TCPServer):
             self.idle.pop(self, None)
             if event.idle:
                 self.idle[self] = None
+        elif isinstance(event, RawData):
+            data, self._head = self._head + event.data, b""
+            if event.data.startswith(b"HTTP/1.1 ") and _HAS_LENGTH in event.data:
+                self._head = data
+                return
+            if not data:
+                return
+            event = RawData(data=data)
+        elif self._head:  # it ends, and no body came
+            await super().protocol_send(RawData(data=self._head))
         await super().protocol_send(event)
 
     async def _read_data(self) -> None:

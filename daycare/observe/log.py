@@ -54,6 +54,7 @@ def configure(
     `level` is debug, info, warning or error. Called again, it replaces what was set up; with neither file nor stderr
     it ends the log. Raises `UnavailableError` when the file cannot be opened.
     """
+    _load()
     import structlog
 
     number = logging.getLevelNamesMapping()[level.upper()]
@@ -93,6 +94,15 @@ def configure(
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
+
+
+def _load() -> None:
+    """Import structlog without rich, with which it could draw tracebacks: 3 MB and 50 ms that nobody would see."""
+    if "structlog" not in sys.modules and "rich" not in sys.modules:
+        sys.modules["rich"] = None  # type: ignore[assignment]
+        import structlog  # noqa: F401
+
+        del sys.modules["rich"]
 
 
 def adjust(level: str, max_mb: int) -> None:

@@ -94,6 +94,16 @@ async def test_a_connection_past_the_bound_is_told_so_when_all_others_are_busy(a
         await stream.aclose()
 
 
+async def test_an_answer_comes_in_one_piece_and_its_head_alone_where_no_body_follows(api: Api) -> None:
+    async with await trio.open_unix_socket(str(api.socket)) as stream:
+        for method in (b"GET", b"HEAD", b"GET"):
+            await stream.send_all(method + b" /v1/status HTTP/1.1\r\nHost: daycare\r\n\r\n")
+            head, _, body = bytes(await stream.receive_some()).partition(b"\r\n\r\n")
+            [length] = [line for line in head.split(b"\r\n") if line.startswith(b"content-length: ")]
+            assert len(body) == (0 if method == b"HEAD" else int(length.split()[1]))
+        await api.call("GET", "/v1/status")
+
+
 async def test_connections_are_accepted_again_when_descriptors_are_free_again_and_their_lack_is_logged_once(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,7 +102,7 @@ class Recaller:
             self._nursery = nursery
             try:
                 await trio.sleep(RECALL_WARM_S)
-                if self._section.enabled and not await with_retry(self._store.of(MemoryRows).is_empty):
+                if self._section.enabled and await with_retry(self._store.of(MemoryRows).has_log):
                     await loaded(SEARCH)
                 await trio.sleep_forever()
             finally:

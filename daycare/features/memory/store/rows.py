@@ -73,6 +73,6 @@ class MemoryRows(
         )
         return {"uncurated": logs, "uncurated_at": oldest}
 
-    async def is_empty(self) -> bool:
-        """Return whether nobody has any memory."""
-        return self._number("SELECT 1 FROM memory_scopes WHERE living > 0 LIMIT 1") is None
+    async def has_log(self) -> bool:
+        """Return whether anything that was ever said is remembered."""
+        return self._number("SELECT 1 FROM memory_marks LIMIT 1") is not None
