@@ -217,6 +217,7 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.TurnStarted: "debug",
     events.ToolStarted: "debug",
     events.ModelCalled: "debug",
+    events.MemoryRecalled: "debug",  # where it fell short it is told
     events.AgentParked: "warning",
     events.TurnFailed: "warning",
     events.ModelFailed: "warning",
@@ -257,6 +258,8 @@ def write(event: events.Event | Gap) -> None:
         return
     level = _LEVELS.get(type(event), "info")
     if isinstance(event, events.DiskTrouble | events.ProviderAway) and event.cleared:
+        level = "info"
+    elif isinstance(event, events.MemoryRecalled) and event.without:
         level = "info"
     if isinstance(event, _NEVER) or not logging.getLogger(_ROOT).isEnabledFor(_NUMBERS[level]):
         return

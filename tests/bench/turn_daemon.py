@@ -127,11 +127,11 @@ class Daemon:
         """Return the size of the log; it must not have been rotated meanwhile."""
         return self._log.stat().st_size
 
-    def recalled(self, since: int) -> int:
-        """Return for how many turns something was recalled, by what the log has after so many bytes."""
-        lines = self._log.read_bytes()[since:].splitlines()
-        events = [json.loads(line) for line in lines if b'"memory.recalled"' in line]
-        return sum(bool(event.get("numbers")) for event in events)
+    def recalled(self) -> int:
+        """Return for how many turns something was recalled until now."""
+        asked = "json_extract(event, '$.event') = 'memory.recalled' AND json_array_length(event, '$.numbers') > 0"
+        with closing(apsw.Connection(str(product.database(self.home)), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+            return int(str(db.execute(f"SELECT count(*) FROM events WHERE {asked}").fetchall()[0][0]))
 
     @property
     def _log(self) -> Path:

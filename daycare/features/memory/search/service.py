@@ -219,9 +219,8 @@ class _Answer:
 class _Said:
     """What was said, to know what says the same. Of a fact and what it came from one is enough.
 
-    Two texts that share so many words share one of the first few, however words are put in order: only those that do
-    are compared. The longest come first, as few texts have them. See prefix filtering in Bayardo, Ma and Srikant:
-    Scaling up all pairs similarity search, WWW 2007.
+    Two texts that share so many words share one of the first few, in whatever order all words are put: only those that
+    do are compared. See prefix filtering in Bayardo, Ma and Srikant: Scaling up all pairs similarity search, WWW 2007.
     """
 
     def __init__(self) -> None:
@@ -234,7 +233,7 @@ class _Said:
         if size <= _FEW_WORDS:
             return True
         shared = ceil(ALIKE * ceil(ALIKE * size))  # with the shortest text that may be alike
-        first = sorted(sorted(words), key=len, reverse=True)[: size - shared + 1]
+        first = sorted(words, key=hash)[: size - shared + 1]
         for word in first:
             for others in self._by_word.get(word, ()):
                 least, most = (size, len(others)) if size < len(others) else (len(others), size)
