@@ -257,9 +257,8 @@ def write(event: events.Event | Gap) -> None:
         logger().warning("log.gap", missed=event.missed)
         return
     level = _LEVELS.get(type(event), "info")
-    if isinstance(event, events.DiskTrouble | events.ProviderAway) and event.cleared:
-        level = "info"
-    elif isinstance(event, events.MemoryRecalled) and event.without:
+    passed = isinstance(event, events.DiskTrouble | events.ProviderAway) and event.cleared
+    if passed or (isinstance(event, events.MemoryRecalled) and event.without):
         level = "info"
     if isinstance(event, _NEVER) or not logging.getLogger(_ROOT).isEnabledFor(_NUMBERS[level]):
         return
