@@ -58,10 +58,13 @@ class Directory:
             )
         return agent
 
+    def known(self, agent_id: str) -> Agent | None:
+        """Return an incarnation that is remembered: as it is now, without asking the store."""
+        return self._by_id.get(agent_id)
+
     async def get(self, agent_id: str) -> Agent:
         """Return one incarnation by id, dead or not; raises `NotFoundError`."""
-        known = self._by_id.get(agent_id)
-        if known is not None:
+        if (known := self.known(agent_id)) is not None:
             return known
         agent = await self._store.agents.get(agent_id)
         if agent is None:

@@ -209,7 +209,8 @@ class Supervisor:
                 await self._idle(lane)
 
     async def _agent(self, lane: Activation) -> Agent:
-        return await with_retry(lambda: self._directory.get(lane.agent_id))
+        known = self._directory.known(lane.agent_id)
+        return known if known is not None else await with_retry(lambda: self._directory.get(lane.agent_id))
 
     async def _idle(self, lane: Activation) -> None:
         self.recovery.tried(lane)
