@@ -28,6 +28,7 @@ from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 
 HANDOFF_LOOK_S: Final = 300.0  # between two looks at what waits for memory workers, when nothing is said
+HANDOFF_GATHER_S: Final = 1.0  # from what was said to a look, which is at all agents of whom something waits
 EXTRACTION_PAGE: Final = 64  # agents whose log is looked at, or entries that expire, at once: some milliseconds
 HANDOFF_OLDEST_S: Final = 86_400.0  # what waits for so long is handed off whatever else holds: once a day at least
 
@@ -49,7 +50,7 @@ class ExtractionSchedule:
 
     def __post_init__(self) -> None:
         """Have it looked when something is added to the log, when it may be wanted, and now and then."""
-        self.worker = Worker(self._look)
+        self.worker = Worker(self._look, gather_s=HANDOFF_GATHER_S)
         self.live.watch(lambda settings: settings.memory.ingestion, self.worker.wake)
 
     async def _look(self) -> float:
