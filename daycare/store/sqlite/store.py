@@ -39,7 +39,7 @@ from daycare.store.sqlite.people import PEOPLE, PeopleStore, Secrets
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.rows import Rows, followers_of, tables_of
 from daycare.store.sqlite.strangers import Strangers
-from daycare.store.sqlite.summaries import Summaries
+from daycare.store.sqlite.summaries import SUMMARIES, Summaries
 from daycare.store.sqlite.timers import Timers
 from daycare.store.sqlite.turns import TurnStore
 from daycare.store.sqlite.upkeep import UpkeepStore
@@ -73,7 +73,7 @@ class Store:
                     guard,
                     inline=inline or location == MEMORY,
                     followers=followers,
-                    watched=(*PEOPLE, *(table.name for table in tables_of(rows) if table.watched)),
+                    watched=(*PEOPLE, SUMMARIES, *(table.name for table in tables_of(rows) if table.watched)),
                 )
             self._reader = self._db  # of a database in memory there is one connection for both
             if location != MEMORY:

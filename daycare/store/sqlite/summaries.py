@@ -11,8 +11,12 @@ from daycare.base.messages import Message
 from daycare.store.records import Step, Summary
 from daycare.store.records_conversations import Past, PastTurn
 from daycare.store.sqlite import journal
+from daycare.store.sqlite.read_cache import ReadCache
 from daycare.store.sqlite.sql import Select, insert_into
 from daycare.store.sqlite.writer import Tx, Writer
+
+SUMMARIES: Final = "summaries"
+SUMMARIES_KEPT_MAX: Final = 256  # sessions whose last summary is kept in memory, some KB each: a turn asks twice
 
 _COLUMNS: Final = "agent_id, session, user, origin, through, turns, text, tokens_before, tokens_after, created_at"
 _EMPTY_CHARS = 100  # what a turn without messages counts, so that a read of many of them ends as well
@@ -26,6 +30,9 @@ class Summaries:
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
+        self._latest: ReadCache[tuple[str, int], list[Summary]] = ReadCache(
+            writer.versions, reader, SUMMARIES, most=SUMMARIES_KEPT_MAX
+        )
 
     async def add(self, summary: Summary | None, step: Step | None) -> None:
         """Record what a call for a summary came to, together: the summary (None: it was no use), and its step.
@@ -44,11 +51,14 @@ class Summaries:
 
     async def latest(self, agent_id: str, session: int) -> Summary | None:
         """Return the summary that reaches furthest in a session."""
-        found = await self.find(agent_id, session, limit=1)
+        found = self._latest.get((agent_id, session), lambda: self._find(agent_id, session, 1))
         return found[0] if found else None
 
     async def find(self, agent_id: str, session: int, limit: int = 100) -> list[Summary]:
         """Return the summaries of a session, the one that reaches furthest first."""
+        return self._find(agent_id, session, limit)
+
+    def _find(self, agent_id: str, session: int, limit: int) -> list[Summary]:
         of_session = "agent_id = ? AND session = ? ORDER BY through DESC LIMIT ?"
         return _SUMMARIES.find(self._reader, of_session, (agent_id, session, limit))
 
