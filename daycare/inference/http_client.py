@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 import h11
 import trio
@@ -42,7 +42,7 @@ class HttpClient:
 
     def __init__(self, url: str) -> None:
         self.dial: Callable[[], Awaitable[trio.abc.Stream]] = self._dial
-        self._url = urlsplit(url)
+        self._url = _plain(urlsplit(url))
         self._way: _Way | None = None
         self._idle: list[_Connection] = []
         self._closings = 0
@@ -255,6 +255,13 @@ class _Connection:
 
     async def _receive(self) -> None:
         self._http.receive_data(bytes(await self._stream.receive_some(_READ_BYTES)))
+
+
+def _plain(url: SplitResult) -> SplitResult:
+    """Return a URL as it stands in a request: of ASCII alone."""
+    if not url.netloc.isascii():
+        url = url._replace(netloc=url.netloc.encode("idna").decode())
+    return url._replace(path=quote(url.path, safe="/%~!$&'()*+,;=:@"))
 
 
 async def _keep(_: _Connection) -> None:

@@ -88,6 +88,16 @@ async def test_a_connection_is_used_again_after_a_whole_answer() -> None:
     assert server.heads[0].startswith(b"GET /v1/x HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % port)
 
 
+async def test_an_address_in_another_script_is_written_as_servers_read_it() -> None:
+    server = Server()
+    async with listening(server.serve) as port:
+        client = HttpClient("http://bücher.example/größe/v1")
+        client.dial = partial(trio.open_tcp_stream, "127.0.0.1", port)
+        assert await said(client) == b"ok"
+        await client.aclose()
+    assert server.heads[0].startswith(b"GET /gr%C3%B6%C3%9Fe/v1/x HTTP/1.1\r\nHost: xn--bcher-kva.example\r\n")
+
+
 async def test_a_connection_that_the_server_has_closed_is_not_used_again() -> None:
     server = Server(closes=True)
     async with listening(server.serve) as port:
