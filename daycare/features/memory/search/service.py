@@ -10,6 +10,7 @@ there for the next question. Else nobody with a deadline would ever get an answe
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +40,7 @@ SEARCH_MAX_BYTES: Final = 32 * 1024 * 1024  # ... as long as all take no more, b
 
 AGAIN_FOLD: Final = 2  # of what is wanted: among so many a memory is looked for that was wanted before
 ALIKE: Final = 0.9  # of the words of two memories: then one of them is enough
+_ASIDE_MAX: Final = 4  # searches in threads: each reads a whole scope, and they take turns with the interpreter anyway
 _SPARE: Final = 20  # echoes of one thing that may rank before it
 _FEW_WORDS: Final = 2  # "Yes, thanks" is not the same each time
 _PAUSE_S: Final = 0.01  # between looks ahead, which take a tenth of it
@@ -54,6 +56,7 @@ class Search:
         self._embedding = embedding
         self._search_scopes: OrderedDict[str, _Kept] = OrderedDict()
         self._taken = 0  # bytes of all scopes, as each was when it was last asked
+        self._aside = trio.CapacityLimiter(_ASIDE_MAX)
 
     async def find(self, query: MemoryQuery) -> list[MemoryHit]:
         """Return what fits a question, the best first; passages of documents that everybody reads among them."""
@@ -124,7 +127,9 @@ class Search:
 
     async def _answer(self, query: MemoryQuery, scope: str, kept: "_Kept", answer: "_Answer") -> None:
         section = self._live.now.memory.retrieval
-        answer.found = await outcome.acapture(to_thread.run_sync, _found, kept.searched, query, section)
+        answer.found = await outcome.acapture(
+            partial(to_thread.run_sync, limiter=self._aside), _found, kept.searched, query, section
+        )
         answer.there.set()
         self._answered(scope, kept)
 

@@ -21,6 +21,7 @@ MEMORY_MODELS_MAX: Final = 2**11 - 1  # of embedders whose vectors are kept at t
 
 _HASH_BYTES: Final = 8  # of a text's hash in the index of vectors
 _PAGE: Final = 2_000  # memories looked at before others have a turn, about 3 ms
+_READ_PAGE: Final = 512  # vectors read at a time: what is made of them takes three times as much for a moment
 _NO: Final = (1 << MODEL_BITS) - 1
 _FLOAT16_BYTES: Final = 2
 
@@ -90,7 +91,7 @@ class MemoryVectors(Rows):
             lambda tx: keep_vectors(tx, model, dimensions, vectors), sum(len(it.data) for it in vectors)
         )
 
-    def vectors(self, scope: str, model: str, *, after: int = 0, page: int = 4_096) -> Iterator[VectorPage]:
+    def vectors(self, scope: str, model: str, *, after: int = 0, page: int = _READ_PAGE) -> Iterator[VectorPage]:
         """Yield a scope's vectors of one model, in order of number, beginning after `after`."""
         rows: list[tuple[int, bytes]] = []
         while not rows or len(rows) == page:
