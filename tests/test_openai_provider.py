@@ -212,8 +212,10 @@ async def test_cached_tokens_are_a_part_of_the_prompt(server: FakeOpenAI) -> Non
     assert (done.usage.input_tokens, done.usage.cached_tokens) == (3, 2)
 
 
-async def test_thoughts_are_a_sign_of_life_and_come_back_only_with_calls_of_this_turn(server: FakeOpenAI) -> None:
-    server.enqueue("no tool", thinking="hm hm")
+async def test_thoughts_are_a_sign_of_life_and_come_back_only_with_calls_of_this_turn(
+    server: FakeOpenAI, autojump_clock: trio.testing.MockClock
+) -> None:
+    server.enqueue("no tool", thinking="hm hm", piece_delay_s=1.0)
     server.enqueue(thinking="a tool", tool_calls=[("remind", {})])
     async with provider(server.base_url) as made:
         async with aclosing(made.infer(request())) as stream:
