@@ -10,7 +10,7 @@ _M_MMAP_THRESHOLD: Final = -3  # of <malloc.h>
 _M_ARENA_MAX: Final = -8
 _LARGE_BYTES: Final = 256 * 1024
 _ARENAS: Final = 2
-_TRIM_EVERY_S: Final = 120.0
+_TRIM_EVERY_S: Final = 30.0
 
 
 def give_back_memory() -> None:
@@ -28,10 +28,10 @@ def give_back_memory() -> None:
 
 
 async def trimming() -> None:
-    """Give back the free pages between smaller pieces, every two minutes until cancelled. See malloc_trim(3).
+    """Give back the free pages between smaller pieces, twice a minute until cancelled. See malloc_trim(3).
 
     By itself glibc gives back only what lies at the end of a heap. Under the load of thirty people, pieces of 8 to
-    200 KB left 46 MB of such holes in two hours, while what was in use stayed the same. Holes of 180 MB take 4 ms.
+    200 KB left 46 MB of such holes in two hours, while what was in use stayed the same, and 34 MB in one busy minute.
     """
     trim = _of_c_library("malloc_trim")
     while trim is not None:
