@@ -49,6 +49,18 @@ async def test_short_texts_are_not_the_same(store: Store) -> None:
     assert len(await found(store, "Who wants the piano?")) == 2
 
 
+@pytest.mark.parametrize("place", range(4, 16))
+async def test_what_was_wanted_before_is_found_among_the_first_twice_as_many(store: Store, place: int) -> None:
+    names = [f"kettle{number} {'spout ' * number}" for number in range(16)]
+    await logged(store, *(f"the copper {name} stands on shelf{at} by lamp{at}" for at, name in enumerate(names)))
+    search = Search(store, Live(), None)
+    ranked = [hit.memory.no for hit in await search.find(ask("Where is the copper thing?", limit=16))]
+    assert len(ranked) == 16
+    hits = await search.find(ask("Where is the copper thing?", limit=4, again={ranked[0], ranked[place]}))
+    wanted = [ranked[place]] if place < 8 else []
+    assert [hit.memory.no for hit in hits] == [*ranked[:4], *wanted]
+
+
 @pytest.mark.parametrize("seed", range(20))
 async def test_what_is_left_out_is_what_comparing_each_with_all_leaves_out(seed: int, store: Store) -> None:
     draw = random.Random(seed)

@@ -87,7 +87,7 @@ class Search:
         echoes: list[tuple[StoredMemory, Scored]] = []
         said = _Said()
         limit, first = query.limit, query.limit + _MORE
-        again = [it for it in found[first : AGAIN_FOLD * limit] if it.no in query.again] if query.again else []
+        again = [it for it in found[: AGAIN_FOLD * limit] if it.no in query.again]
         read: set[int] = set()
         for part, most in ((found[:first], limit), (found[first:], limit), (again, AGAIN_FOLD * limit)):
             if len(kept) >= most:
