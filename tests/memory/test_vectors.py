@@ -255,7 +255,7 @@ def test_a_block_is_searched_by_threads_while_it_changes() -> None:
 
 
 def test_the_sample_has_old_and_new_rows_alike() -> None:
-    block = VectorBlock(8, BITS)
+    block = VectorBlock(8, BITS, expected=50_000)
     for begin in range(0, 50_000, 1_000):
         numbers = range(begin + 1, begin + 1_001)
         block.extend(page_of(numbers, made(1_000, 8, begin)))

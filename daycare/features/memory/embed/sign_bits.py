@@ -5,7 +5,7 @@ dimensions in which it says little count for little: of the true nearest 50, 98 
 the query's signs alone, measured on 130,000 sentences).
 
 Bits lie in panels: of `PANEL_ROWS` rows first the first 64 dimensions of all, then the next 64. So each step of a
-comparison runs over memory that the processor's cache holds, and growing copies nothing.
+comparison runs over memory that the processor's cache holds. Only the last panel may be shorter; it is copied to grow.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from daycare.features.memory.embed.arrays import Bools, Floats, Halves, NDArray, Numbers, distinct, np
 
 PANEL_ROWS: Final = 16_384  # 128 KB for a step of a comparison: within the second-level cache
+_FIRST_ROWS: Final = 2_048  # room in a new panel: of many small blocks each takes what it needs
 _FAR: Final = 0xFFFF  # of a row that is not to be found; real distances end at three times the dimensions
 DIMENSIONS_MAX: Final = _FAR // 3 - 1
 _SECOND_FOLD: Final = 8  # rows that get a second look, for each that is wanted; by 4 a hundredth of them is lost
@@ -61,8 +62,10 @@ class SignBits:
         while done < len(rows):
             at = self._rows % PANEL_ROWS
             if not at:
-                self._panels.append(np.zeros((self._words, PANEL_ROWS), np.uint64))
-            part = rows[done : done + min(_STEP_ROWS, PANEL_ROWS - at)]
+                self._panels.append(np.empty((self._words, _FIRST_ROWS), np.uint64))
+            elif at == self._panels[-1].shape[1]:
+                self._panels[-1] = np.concatenate((self._panels[-1], np.empty_like(self._panels[-1])), axis=1)
+            part = rows[done : done + min(_STEP_ROWS, self._panels[-1].shape[1] - at)]
             self._panels[-1][:, at : at + len(part)] = _packed(_keys(part) > self._centre_keys).T
             self._rows += len(part)
             done += len(part)
@@ -77,7 +80,7 @@ class SignBits:
         other = SignBits(self._centre)
         for first in range(0, len(places), PANEL_ROWS):
             part = places[first : first + PANEL_ROWS]
-            panel = np.zeros((self._words, PANEL_ROWS), np.uint64)
+            panel = np.empty((self._words, PANEL_ROWS), np.uint64)
             for number in distinct(part // PANEL_ROWS).tolist():
                 here = part // PANEL_ROWS == number
                 panel[:, : len(part)][:, here] = self._panels[number][:, part[here] % PANEL_ROWS]

@@ -1,8 +1,8 @@
 """The vectors of one owner's memories, to search: a block in memory, made of the store's rows and thrown away at will.
 
-A small block is a matrix of float32, and every cosine is computed. A large one keeps a bit per dimension, which gives a
-shortlist, and the shortlist's cosines are computed from the rows: exact in what it returns, and of the true nearest ten
-one in a thousand is missing.
+A small block is a matrix of float32, and every cosine is computed. A large one, or one for which there is little room,
+keeps a bit per dimension, which gives a shortlist, and the shortlist's cosines are computed from the rows: exact in
+what it returns, and of the true nearest ten one in a thousand is missing.
 
 A block may be searched in other threads while one thread, always the same, changes it.
 
@@ -105,7 +105,9 @@ class Matrix:
 EXACT_MAX_BYTES: Final = 16 * 1024 * 1024  # of a matrix: a scan of about 1 ms; 10,900 rows of 384 dimensions
 SHORTLIST: Final = 400  # rows whose cosines are computed at least ...
 SHORTLIST_FOLD: Final = 4  # ... and for each that is wanted: so 94 to 98 % of these are among them
-SAMPLE_ROWS: Final = 1_024  # of a large block, for mean and deviation: to within 2 %
+SAMPLE_ROWS: Final = 1_024  # of a large block, for mean and deviation: to within 2 % ...
+_SAMPLE_LEAST: Final = 256  # ... and of a smaller one, to within 5 %, ...
+_SAMPLE_SHARE: Final = 8  # ... one of so many rows
 _SPARE_ROWS: Final = 1_024  # removed rows that are worth no tidying up; past it when a quarter of all is removed
 
 Fetch = Callable[[Sequence[int]], VectorPage]
@@ -141,17 +143,19 @@ class _Living:
 class VectorBlock:
     """Vectors of length 1 by number. `exact_max_bytes` is how large a matrix may be before bits take its place.
 
-    If so many rows are `expected` that they will, and the first of them come as a page, no matrix is made before.
+    If so many rows are `expected` that they will, they do so as soon as there are enough to go by.
     """
 
     def __init__(self, dimensions: int, exact_max_bytes: int = EXACT_MAX_BYTES, *, expected: int = 0) -> None:
         assert 0 < dimensions <= DIMENSIONS_MAX, f"{dimensions} dimensions"
         self.dimensions = dimensions
+        self._expected = expected
         self._exact_max_bytes = exact_max_bytes
-        self._outgrown = 4 * dimensions * expected > exact_max_bytes
+        if 4 * dimensions * expected > exact_max_bytes:
+            self._exact_max_bytes = min(exact_max_bytes, 4 * dimensions * SAMPLE_ROWS)
         self._matrix = Matrix(dimensions)
         self._signs: SignBits | None = None
-        self._sample = _Sample(dimensions)
+        self._sample = _Sample(dimensions, 0)
         living = _Living(np.empty(0, np.bool_))
         self._held = _Held(0, np.empty(0, np.int64), living, None, self._matrix.rows, ())
         self._removed = 0
@@ -221,7 +225,7 @@ class VectorBlock:
             found = self._compared(held, held.exact, query)
         else:
             assert self._signs is not None
-            mean, deviation = _spread(self._sample.rows @ query)
+            mean, deviation = _spread(products(self._sample.rows, query))
             wanted = max(SHORTLIST, SHORTLIST_FOLD * count)
             places = shortlist(held.panels, _eligible(held), self._signs.query(query), wanted)
             page = fetch(held.numbers[places].tolist())
@@ -261,8 +265,6 @@ class VectorBlock:
         flags[held.size : total] = True
         held.living.flags = flags
         order = _ordered(held, numbers)
-        if self._outgrown and not held.size and len(rows) >= SAMPLE_ROWS:
-            self._signs = SignBits(widened(rows).mean(axis=0))
         if self._signs is None:
             self._matrix.extend(widened(rows))
             self._held = _Held(total, all_numbers, held.living, order, self._matrix.rows, ())
@@ -281,6 +283,7 @@ class VectorBlock:
         signs = SignBits(rows[kept].mean(axis=0))
         halves = rows.astype("<f2")
         signs.extend(halves)
+        self._sample = _Sample(self.dimensions, max(self._expected, len(kept)) // _SAMPLE_SHARE)
         self._sample.add(held.numbers[kept], halves[kept])
         self._signs = signs
         self._held = held._replace(exact=None, panels=signs.panels)
@@ -302,10 +305,11 @@ class VectorBlock:
 
 
 class _Sample:
-    """Rows of a block, each as likely as any other, however many there are and whenever they came."""
+    """`size` rows of a block, each as likely as any other, however many there are and whenever they came."""
 
-    def __init__(self, dimensions: int) -> None:
-        self.rows: Floats = np.empty((0, dimensions), np.float32)
+    def __init__(self, dimensions: int, size: int) -> None:
+        self._size = min(SAMPLE_ROWS, max(_SAMPLE_LEAST, size))
+        self.rows: Halves = np.empty((0, dimensions), np.float16)
         self._numbers = np.empty(0, np.int64)
         self.seen = 0
         self._random = np.random.default_rng(0)
@@ -315,7 +319,7 @@ class _Sample:
         return self.rows.nbytes + self._numbers.nbytes
 
     def add(self, numbers: Numbers, rows: Halves) -> None:
-        first = max(0, SAMPLE_ROWS - self.seen)
+        first = max(0, self._size - self.seen)
         if first:
             self._numbers = np.concatenate((self._numbers, numbers[:first]))
             self.rows = np.concatenate((self.rows, rows[:first]))

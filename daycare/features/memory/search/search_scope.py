@@ -9,7 +9,7 @@ from typing import Final
 from daycare.base.limits import SEARCH_INLINE_ROWS
 from daycare.base.memories import Tier
 from daycare.base.memory_settings import TEXT_WEIGHT, VECTOR_WEIGHT, RetrievalSection
-from daycare.features.memory.embed.vectors import VectorBlock
+from daycare.features.memory.embed.vectors import EXACT_MAX_BYTES, VectorBlock
 from daycare.features.memory.search import ranking
 from daycare.features.memory.search.postings import Group, InvertedIndex, gather
 from daycare.features.memory.search.queries import MemoryQuery
@@ -21,18 +21,24 @@ from daycare.features.memory.store.rows import MemoryRows
 
 SEARCH_POSTINGS_MAX: Final = 10_000  # entries of the index of words that one search reads: some 8 ms
 SEARCH_READ_ROWS: Final = 1_000  # of what is kept in memory, read there before: some 5 ms; more in a thread of its own
+LEAN_MAX_BYTES: Final = 1024 * 1024  # of exact vectors in a lean scope: 680 of 384 dimensions
 
 _AHEAD_ROWS: Final = 64  # texts looked at before others have a turn: a millisecond
 FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; past it the block is read again
 
 
 class SearchScope:
-    """The memories of one scope. `model` tells which vectors are used, "" for none yet."""
+    """The memories of one scope. `model` tells which vectors are used, "" for none yet.
 
-    def __init__(self, store: MemoryRows, scope: str, model: Callable[[], str]) -> None:
+    Of a `lean` one less is kept in memory, and more read for an answer: words stay with the store, and of many vectors
+    only bits are kept.
+    """
+
+    def __init__(self, store: MemoryRows, scope: str, model: Callable[[], str], *, lean: bool = False) -> None:
         self._store = store
         self._scope = scope
         self._model = model
+        self._lean = lean
         self._structure = Structure()
         self._words = InvertedIndex()
         self._looked = 0  # places before it were looked at ahead of the questions, and have their words in the index
@@ -54,8 +60,8 @@ class SearchScope:
 
     @property
     def behind(self) -> bool:
-        """Whether it is small, and there are texts that nobody has looked at."""
-        return self.size <= SEARCH_INLINE_ROWS and self._looked < self._structure.size
+        """Whether it keeps words, and there are texts that nobody has looked at."""
+        return self._keeps_words and self._looked < self._structure.size
 
     def catch_up(self) -> bool:
         """Follow what was changed or deleted, and read what was added, a bounded part; return whether there is more."""
@@ -139,12 +145,16 @@ class SearchScope:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
+    @property
+    def _keeps_words(self) -> bool:
+        return not self._lean and self.size <= SEARCH_INLINE_ROWS
+
     def _take(self, shapes: Sequence[MemoryShape]) -> None:
         if shapes:
             self._structure.append(shapes)
             self._last = shapes[-1].no
             self.embedded([shape.no for shape in shapes])
-            if self.size > SEARCH_INLINE_ROWS and self._looked:
+            if self._looked and not self._keeps_words:
                 self._begin_looking()  # the words of a large scope are the store's to find
 
     def _revise(self, changed: Sequence[int]) -> None:
@@ -182,7 +192,7 @@ class SearchScope:
 
     def _postings(self, words: Sequence[str], most: int) -> list[Postings]:
         """Return where words are: from memory if all of the scope is there, or nearly all."""
-        if self.size <= SEARCH_INLINE_ROWS and self._structure.size - self._looked <= _AHEAD_ROWS:
+        if self._keeps_words and self._structure.size - self._looked <= _AHEAD_ROWS:
             while self.behind:
                 self.look_ahead()
             by_stem: dict[str, list[str]] = {}
@@ -198,7 +208,8 @@ class SearchScope:
             return None
         block = self._block_of(model, len(query.vector))
         if block is None:
-            block = self._block = VectorBlock(len(query.vector), expected=self.size)
+            most = LEAN_MAX_BYTES if self._lean else EXACT_MAX_BYTES
+            block = self._block = VectorBlock(len(query.vector), most, expected=self.size)
             self._block_model, self._fresh = model, []
             for page in self._store.vectors(self._scope, model):
                 block.extend(page)

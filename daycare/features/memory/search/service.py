@@ -139,7 +139,7 @@ class Search:
         Where room is short, a scope that was asked once may be dropped before it is asked again: that would be in vain.
         """
         kept.turn.release()
-        if kept.asked > 1 or self._taken <= SEARCH_MAX_BYTES // 2:
+        if kept.asked > 1 or not self._is_short():
             _look_ahead(kept)
         if self._search_scopes.get(scope) is kept:
             self._taken += kept.searched.nbytes - kept.nbytes
@@ -152,7 +152,9 @@ class Search:
 
         kept = self._search_scopes.get(scope)
         if kept is None:
-            kept = self._search_scopes[scope] = _Kept(SearchScope(self._store.of(MemoryRows), scope, self._model))
+            kept = self._search_scopes[scope] = _Kept(
+                SearchScope(self._store.of(MemoryRows), scope, self._model, lean=self._is_short())
+            )
         self._search_scopes.move_to_end(scope)
         kept.asked += 1
         return kept
@@ -163,6 +165,10 @@ class Search:
             len(self._search_scopes) > SEARCH_SCOPES_MAX or self._taken > SEARCH_MAX_BYTES
         ):
             self._taken -= self._search_scopes.popitem(last=False)[1].nbytes
+
+    def _is_short(self) -> bool:
+        """Return whether room is short: what is made now lives longer if it is lean."""
+        return self._taken > SEARCH_MAX_BYTES // 2
 
     def _model(self) -> str:
         return self._embedding.model if self._embedding is not None else ""
