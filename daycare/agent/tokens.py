@@ -25,7 +25,7 @@ COMPACT_KEEP_SHARE: Final = 0.3  # of the budget for the newest turns, word by w
 SUMMARY_SHARE: Final = 0.1  # of the budget
 SUMMARY_MAX_TOKENS: Final = 4_000  # some 3,000 words; longer ones are lists that nobody reads
 
-_ASCII_CHARS: Final = 4  # a token
+CHARS_PER_TOKEN: Final = 4  # of ASCII; of other scripts fewer
 _OTHER_BYTES: Final = 3  # a token
 _MESSAGE: Final = 4  # role and separators of one message
 _CALL: Final = 8  # ids and names around a call or a result
@@ -40,7 +40,7 @@ def of_text(text: str) -> int:
     """Return about how many tokens a text has."""
     ascii_chars = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
     others = 0 if ascii_chars == len(text) else len(text.encode("utf-8", "replace")) - ascii_chars
-    return -(-ascii_chars // _ASCII_CHARS) + -(-others // _OTHER_BYTES)
+    return -(-ascii_chars // CHARS_PER_TOKEN) + -(-others // _OTHER_BYTES)
 
 
 def of_message(message: Message, *, past: bool = False) -> int:

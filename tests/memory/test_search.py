@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from daycare.base.bounded import Bounded
 from daycare.features import open_store
 from daycare.features.memory.search import service as searching
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
@@ -26,6 +27,9 @@ from tests.store.samples import EPOCH_MS, HandClock
 async def store() -> AsyncIterator[Store]:
     async with open_store("memory:", HandClock(), inline=True) as opened:
         yield opened
+
+
+WORDS = [f"word{number}" for number in range(50)]
 
 
 def ask(text: str, **more: Any) -> MemoryQuery:
@@ -61,6 +65,22 @@ async def test_what_was_wanted_before_is_found_among_the_first_twice_as_many(sto
     assert [hit.memory.no for hit in hits] == [*ranked[:4], *wanted]
 
 
+@pytest.mark.parametrize("seed", range(10))
+async def test_once_there_are_enough_words_no_more_is_found_but_what_was_wanted_before(seed: int, store: Store) -> None:
+    draw = random.Random(seed)
+    texts = [f"copper kettle{at} {' '.join(draw.choices(WORDS, k=draw.randrange(3, 40)))}" for at in range(100)]
+    await logged(store, *texts, *(f"something else {at}" for at in range(50)))
+    search = Search(store, Live(), None)
+    every = await search.find(ask("Where is the copper thing?", limit=60))
+    enough = draw.randrange(200, 4_000)
+    again = {hit.memory.no for hit in draw.sample(every, 5)}
+    hits = await search.find(ask("Where is the copper thing?", limit=60, enough_chars=enough, again=again))
+    first = [hit for hit in hits if hit.memory.no not in again]
+    assert first == [hit for hit in every if hit.memory.no not in again][: len(first)], f"seed {seed}"
+    assert again <= {hit.memory.no for hit in hits}
+    assert len(every) > len(hits) and sum(len(hit.memory.text) for hit in hits) >= enough
+
+
 @pytest.mark.parametrize("seed", range(20))
 async def test_what_is_left_out_is_what_comparing_each_with_all_leaves_out(seed: int, store: Store) -> None:
     draw = random.Random(seed)
@@ -72,7 +92,7 @@ async def test_what_is_left_out_is_what_comparing_each_with_all_leaves_out(seed:
             said.append(" ".join(draw.sample(base, len(base))[draw.randrange(4) :] + draw.choices(words, k=2)))
     numbers = await logged(store, *said)
     hits = [MemoryHit(memory, 1.0) for memory in await store.of(MemoryRows).get([SCOPE], numbers)]
-    said_before = _Said()
+    said_before = _Said(Bounded(20))
     assert [hit for hit in hits if said_before.is_news(hit.memory.text)] == compared_with_all(hits)
 
 

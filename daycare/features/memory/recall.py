@@ -225,6 +225,8 @@ class Recaller:
             tiers=tuple(tier for tier, wanted in kept.items() if wanted),
             shown=(turn.session, through),
             limit=section.max_results + RECALL_SPARE,
+            enough_chars=section.max_tokens
+            * tokens.CHARS_PER_TOKEN,  # no script has more, and lines are longer than texts
             again=self._shown.get(agent.id, frozenset()),
             least=section.min_score,
             vector=vector,

@@ -18,6 +18,8 @@ class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     of length 1, None to search by words alone. `under` is the root of a subtree of agents. `among` are the numbers of
     the only memories to choose from, None for all. `least` is the lowest score that is wanted, None for any. `again`:
     numbers of memories that are wanted beyond the `limit`, too, if they are among the first twice as many.
+    `enough_chars`: no more are wanted once the texts of those found, but for passages, have so many characters as a
+    prompt shows; None: as many as the limit allows.
     """
 
     scope: str
@@ -35,6 +37,7 @@ class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     shown: tuple[int, int] | None = None
     superseded: bool = False
     limit: int = 10
+    enough_chars: int | None = None
     again: Collection[int] = ()
     least: float | None = None
     vector: Any = None

@@ -18,8 +18,9 @@ import outcome
 import trio
 from trio import to_thread
 
+from daycare.base.bounded import Bounded
 from daycare.base.errors import DaycareError
-from daycare.base.limits import SEARCH_INLINE_ROWS
+from daycare.base.limits import RECALL_LINE_MAX_CHARS, SEARCH_INLINE_ROWS
 from daycare.base.memories import Tier
 from daycare.base.memory_settings import RetrievalSection
 from daycare.features.memory.embed.service import Embedding
@@ -45,6 +46,8 @@ _SPARE: Final = 20  # echoes of one thing that may rank before it
 _FEW_WORDS: Final = 2  # "Yes, thanks" is not the same each time
 _PAUSE_S: Final = 0.01  # between looks ahead, which take a tenth of it
 _MORE: Final = 5  # rows read at first beyond those that are wanted: most questions drop fewer
+_PAGE: Final = 24  # rows read at a time where it is not known how many are enough
+_SIGNATURES_MAX: Final = 4_096  # of texts found lately, 350 bytes each
 
 
 class Search:
@@ -57,6 +60,7 @@ class Search:
         self._search_scopes: OrderedDict[str, _Kept] = OrderedDict()
         self._taken = 0  # bytes of all scopes, as each was when it was last asked
         self._aside = trio.CapacityLimiter(_ASIDE_MAX)
+        self._signatures: Signatures = Bounded(_SIGNATURES_MAX)
 
     async def find(self, query: MemoryQuery) -> list[MemoryHit]:
         """Return what fits a question, the best first; passages of documents that everybody reads among them."""
@@ -85,25 +89,28 @@ class Search:
         """
         kept: list[MemoryHit] = []
         echoes: list[tuple[StoredMemory, Scored]] = []
-        said = _Said()
-        limit, first = query.limit, query.limit + _MORE
+        said = _Said(self._signatures)
+        chars, enough = 0, query.enough_chars
+        limit, read = query.limit, set[int]()
         again = [it for it in found[: AGAIN_FOLD * limit] if it.no in query.again]
-        read: set[int] = set()
-        for part, most in ((found[:first], limit), (found[first:], limit), (again, AGAIN_FOLD * limit)):
-            if len(kept) >= most:
+        step = _PAGE if enough else limit + _MORE
+        parts = [(found[begin : begin + step], limit, enough) for begin in range(0, len(found), step)]
+        for part, most, until in (*parts, (again, AGAIN_FOLD * limit, None)):
+            if len(kept) >= most or (until is not None and chars >= until):
                 continue
-            part = [it for it in part if it.no not in read]
-            memories = {it.no: it for it in await self._store.of(MemoryRows).get(scopes, [it.no for it in part])}
+            page = [it for it in part if it.no not in read]
+            memories = {it.no: it for it in await self._store.of(MemoryRows).get(scopes, [it.no for it in page])}
             await trio.lowlevel.checkpoint()  # some ms each
-            for memory, each in [(memories[it.no], it) for it in part if it.no in memories]:
+            for memory, each in [(memories[it.no], it) for it in page if it.no in memories]:
                 read.add(memory.no)
                 if memory.role == ECHO:
                     echoes.append((memory, each))
                 elif said.is_news(memory.text):
                     kept.append(MemoryHit(memory, *each[1:]))
+                    chars += min(len(memory.text), RECALL_LINE_MAX_CHARS) if memory.tier is not Tier.CHUNK else 0
                     if len(kept) == most:
                         break
-        if len(kept) < limit:
+        if len(kept) < limit and (enough is None or chars < enough):
             kept += [MemoryHit(memory, *each[1:]) for memory, each in echoes if said.is_news(memory.text)]
             del kept[limit:]
         return kept
@@ -227,29 +234,52 @@ class _Answer:
         self.found: outcome.Outcome[Sequence[Scored]] | None = None
 
 
+Signatures = Bounded[int, tuple[int, ...]]  # of texts, by their hashes: how many words, and the hashes of the first
+
+
 class _Said:
     """What was said, to know what says the same. Of a fact and what it came from one is enough.
 
     Two texts that share so many words share one of the first few, in whatever order all words are put: only those that
     do are compared. See prefix filtering in Bayardo, Ma and Srikant: Scaling up all pairs similarity search, WWW 2007.
+    The order here is that of length, the longest first, as these are rare.
     """
 
-    def __init__(self) -> None:
-        self._by_word: dict[str, list[set[str]]] = {}
+    def __init__(self, signatures: Signatures) -> None:
+        self._signatures = signatures
+        self._by_word: dict[int, list[str]] = {}
+        self._words: dict[str, set[str]] = {}  # of those texts that were compared
 
     def is_news(self, text: str) -> bool:
         """Note a text, unless nearly the same words were said: then return False."""
-        words = words_in(text.casefold())
-        size = len(words)
+        size, *first = self._signature(text)
         if size <= _FEW_WORDS:
             return True
-        shared = ceil(ALIKE * ceil(ALIKE * size))  # with the shortest text that may be alike
-        first = sorted(words, key=hash)[: size - shared + 1]
+        alike = {other for word in first for other in self._by_word.get(word, ())}
+        if any(self._are_alike(text, other) for other in alike):
+            return False
         for word in first:
-            for others in self._by_word.get(word, ()):
-                least, most = (size, len(others)) if size < len(others) else (len(others), size)
-                if least >= ALIKE * most and len(words & others) >= ALIKE * least:
-                    return False
-        for word in first:
-            self._by_word.setdefault(word, []).append(words)
+            self._by_word.setdefault(word, []).append(text)
         return True
+
+    def _signature(self, text: str) -> tuple[int, ...]:
+        key = hash(text)
+        known = self._signatures.get(key)
+        if known is None:
+            words = words_in(text.casefold())
+            size = len(words)
+            shared = ceil(ALIKE * ceil(ALIKE * size))  # with the shortest text that may be alike
+            first = sorted(sorted(words), key=len, reverse=True)[: size - shared + 1]
+            known = self._signatures[key] = (size, *map(hash, first))
+        return known
+
+    def _are_alike(self, text: str, other: str) -> bool:
+        mine, theirs = self._words_of(text), self._words_of(other)
+        least, most = sorted((len(mine), len(theirs)))
+        return least >= ALIKE * most and len(mine & theirs) >= ALIKE * least
+
+    def _words_of(self, text: str) -> set[str]:
+        words = self._words.get(text)
+        if words is None:
+            words = self._words[text] = words_in(text.casefold())
+        return words
