@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, NoReturn, Self, TypeVar
+from typing import Final, Literal, Self, TypeVar
 
 import trio
 
@@ -26,8 +26,9 @@ from daycare.features.backups.restoring import refuse_half
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.observe import log
 from daycare.ops import bare
-from daycare.ops.daemon_lifecycle import BREAKER, DaemonLifecycle
+from daycare.ops.daemon_lifecycle import DaemonLifecycle
 from daycare.ops.owner import owner_of
+from daycare.ops.program import become_daemon
 from daycare.ops.run import Run
 from daycare.ops.setup import initialise
 from daycare.store.home import Home, HomeLock
@@ -45,23 +46,6 @@ _DISK = ("DISK_FULL", "STORE_IO")  # what passes by itself; any other refusal ne
 _START_S = 60.0  # a large database may have to be recovered and migrated first
 _SWITCH_S = 0.0005  # the writer thread must not wait 5 ms for the interpreter at each statement
 _GC_YOUNG = 3_000  # a busy second makes some 100,000 objects that no cycle keeps: looking every 700 costs a tenth of it
-
-
-def become_daemon(path: Path, *, as_json: bool, breaker: bool = True) -> NoReturn:
-    """Replace this program by the daemon of a home, in the same process, without what was imported until now.
-
-    What `daycare.cli.daemon` answers is its exit code; `as_json` is how it tells of errors. Without `breaker`
-    connectors start however many crashes came before, also after a restart.
-    """
-    if not breaker:
-        os.environ[BREAKER] = "off"
-    sys.stdout.flush()
-    sys.stderr.flush()
-    options = ["--json"] if as_json else []
-    # -P: the folder it was called from must not shadow packages
-    os.execv(  # noqa: S606
-        sys.executable, [sys.executable, "-P", "-m", "daycare.cli.daemon", "--home", str(path.absolute()), *options]
-    )
 
 
 def run(path: Path, *, as_json: bool = False, early: list[int] | None = None) -> int:

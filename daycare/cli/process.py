@@ -20,6 +20,7 @@ from daycare.cli.command import Cli, command
 from daycare.cli.home import takes_turns
 from daycare.cli.render import one_line, pairs, plain
 from daycare.features.backups.cli import backup_facts
+from daycare.ops.program import become_daemon
 from daycare.store.home import Home, HomeLock
 
 GONE_S: Final = SHUTDOWN_GRACE_S + 20.0  # running turns may finish, then connections and the database close
@@ -53,8 +54,6 @@ def run(
 
     An open `daycare chat` that runs the agents itself gives way and goes on with this daemon.
     """
-    from daycare.process import become_daemon
-
     become_daemon(cli.home, as_json=cli.json, breaker=breaker)
 
 

@@ -16,6 +16,7 @@ from daycare.ops.crash_breaker import CrashBreaker
 from daycare.ops.crash_log import CrashLog, CrashVerdict
 from daycare.ops.heap import trimming
 from daycare.ops.notify import ServiceNotify
+from daycare.ops.program import BREAKER
 from daycare.ops.shutdown import ShutdownGuard
 from daycare.ops.standing import DaemonStanding
 from daycare.ops.stop import ending
@@ -26,8 +27,6 @@ from daycare.store.home import Home
 CLOSE_MAX_S: Final = 5.0  # from the end of turns and plugins to that of the process
 
 Hold = Callable[[CrashVerdict, CrashLog], CrashBreaker]
-
-BREAKER: Final = "DAYCARE_BREAKER"  # `off` in the environment, for whoever kills on purpose; a restart inherits it
 
 
 class DaemonLifecycle:

@@ -3,6 +3,7 @@
 It does not protect against somebody who can read the key file, or the memory of the running daemon.
 """
 
+import base64
 import hashlib
 import hmac
 import os
@@ -18,10 +19,11 @@ from daycare.base.path import check_name
 from daycare.base.secrecy import hide, hide_key
 
 if TYPE_CHECKING:
-    from cryptography.fernet import MultiFernet  # imported late: a tenth of a second, and many commands seal nothing
+    from cryptography.fernet import MultiFernet  # imported with the first secret: a tenth of a second, and 7 MB
 
 VAULT_KEYS_MAX: Final = 16  # in the key file; each key is tried on a token that the newer ones do not open
 
+_KEY_BYTES: Final = 32
 _FILE_MAX_BYTES: Final = 16 * 1024
 _OTHERS: Final = 0o077
 
@@ -94,7 +96,7 @@ class Vault:
     @property
     def has_older(self) -> bool:
         """Whether there are keys besides the newest one."""
-        return self._count > 1
+        return len(self._keys) > 1
 
     def rotate(self) -> None:
         """Put a fresh key in front, on disk before it is used. What older keys sealed can still be opened.
@@ -120,7 +122,7 @@ class Vault:
 
         self._refuse_foreign()
         newest = self._newest.decode()
-        alone = _fernet(self._file, [newest])
+        alone = _fernet([newest])
         try:
             for token in tokens:
                 alone.decrypt(token)
@@ -150,37 +152,49 @@ class Vault:
         return f"Vault({str(self._file)!r})"
 
     def _use(self, keys: list[str]) -> None:
-        for key in keys:
+        for number, key in enumerate(keys, 1):
             hide_key(key)
-        self._count = len(keys)
-        self._newest = keys[0].encode()
-        self._fernet = _fernet(self._file, keys)
+            _check_key(self._file, number, key)
+        self._keys = keys
+        self._made: MultiFernet | None = None
+
+    @property
+    def _fernet(self) -> "MultiFernet":
+        if self._made is None:
+            self._made = _fernet(self._keys)
+        return self._made
+
+    @property
+    def _newest(self) -> bytes:
+        return self._keys[0].encode()
 
     def _sealed(self) -> BrokenError:
         return BrokenError(
             "SECRET_SEALED",
-            f"opening a stored secret: it is damaged, or was sealed with none of the {self._count} key(s) in"
+            f"opening a stored secret: it is damaged, or was sealed with none of the {len(self._keys)} key(s) in"
             f" {self._file}",
             hint=f"restore {self._file} from your backup, or store the secret again: daycare keys add NAME",
         )
 
 
-def _fernet(file: Path, keys: list[str]) -> "MultiFernet":
+def _fernet(keys: list[str]) -> "MultiFernet":
     from cryptography.fernet import Fernet, MultiFernet
 
-    made = []
-    for n, key in enumerate(keys, 1):
-        try:
-            made.append(Fernet(key))
-        except ValueError:  # its text may hold the key
-            raise _unusable(file, f"key {n} is not 32 bytes in URL-safe base64") from None
-    return MultiFernet(made)
+    return MultiFernet([Fernet(key) for key in keys])
+
+
+def _check_key(file: Path, number: int, key: str) -> None:
+    """Raise `BrokenError` for what Fernet would refuse, which is loaded with the first secret: it takes 7 MB."""
+    try:
+        right = len(base64.urlsafe_b64decode(key)) == _KEY_BYTES
+    except ValueError:  # its text may hold the key
+        right = False
+    if not right:
+        raise _unusable(file, f"key {number} is not {_KEY_BYTES} bytes in URL-safe base64")
 
 
 def _new_key() -> str:
-    from cryptography.fernet import Fernet
-
-    return Fernet.generate_key().decode()
+    return base64.urlsafe_b64encode(os.urandom(_KEY_BYTES)).decode()
 
 
 def _keys(file: Path, *, private: bool) -> list[str]:

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from daycare.cli import chat_link
+from daycare.cli import process as cli_process
 from daycare.store.home import Home, HomeLock
 from tests.cli.fake_daemon import FakeDaemon
 
@@ -62,7 +63,7 @@ def become_daemon(home: Path, *, as_json: bool, breaker: bool) -> NoReturn:
 def modules() -> dict[str, ModuleType]:
     """Return what stands where `daycare` has the real ones."""
     process, setup = ModuleType("process"), ModuleType("setup")
-    process.__dict__.update(EmbeddedDaemon=EmbeddedDaemon, become_daemon=become_daemon)
+    process.__dict__.update(EmbeddedDaemon=EmbeddedDaemon)
     setup.__dict__.update(
         initialise=initialise,
         AGENT_NAME="Bo",
@@ -78,6 +79,7 @@ def main() -> None:
     import daycare.cli.main
 
     chat_link.EventFollower = partial(chat_link.EventFollower, adopt_s=ADOPT_S)  # type: ignore[assignment, misc]
+    cli_process.become_daemon = become_daemon
     for name, module in modules().items():
         sys.modules[name] = module
         package, _, own = name.rpartition(".")
