@@ -79,7 +79,7 @@ def main() -> None:
     import daycare.cli.main
 
     chat_link.EventFollower = partial(chat_link.EventFollower, adopt_s=ADOPT_S)  # type: ignore[assignment, misc]
-    cli_process.become_daemon = become_daemon
+    vars(cli_process).update(become_daemon=become_daemon)
     for name, module in modules().items():
         sys.modules[name] = module
         package, _, own = name.rpartition(".")
