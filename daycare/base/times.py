@@ -34,7 +34,8 @@ def nearest(at_ms: int) -> int:
 
 def local_time(at_ms: int, zone: tzinfo | None = UTC) -> datetime:
     """Return a wall time as the people of `zone` read it (None: those of this machine), the `nearest` if it is none."""
-    return datetime.fromtimestamp(nearest(at_ms) / 1000, UTC).astimezone(zone)
+    seconds = nearest(at_ms) / 1000
+    return datetime.fromtimestamp(seconds, UTC).astimezone() if zone is None else datetime.fromtimestamp(seconds, zone)
 
 
 def when(at_ms: int | None) -> str:

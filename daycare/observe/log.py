@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TextIO
 import msgspec
 
 from daycare.base import events
+from daycare.base.connector import DIRECT
 from daycare.base.errors import UnavailableError
 from daycare.base.times import local_time
 from daycare.observe.bus import Bus, Gap
@@ -209,8 +210,9 @@ def _each(max_mb: int) -> int:
 
 # -- events ----------------------------------------------------------------------------------------------------------
 
-_NEVER: Final = events.TurnDelta  # a preview, a hundred a second
+_NEVER: Final = "never"
 _LEVELS: Final[Mapping[type[events.Event], str]] = {
+    events.TurnDelta: _NEVER,  # a preview, a hundred a second
     events.AgentWoke: "debug",
     events.AgentSlept: "debug",
     events.MessageAccepted: "debug",  # a line costs 0.2 ms; the turn's own line has the trace id
@@ -237,7 +239,7 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.LaneBroke: "error",
     events.PartCrashed: "error",
 }
-_NUMBERS: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
+_NUMBERS: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()} | {_NEVER: -1}
 _SAID: Final = "reply"  # the field that is conversation
 
 
@@ -251,16 +253,25 @@ async def follow(bus: Bus) -> None:
                 logger().exception("log.unwritable", of=type(event).__name__)
 
 
+def _level_of(event: events.Event) -> str:
+    match event:
+        case events.ReplySent(connector=connector) if connector == DIRECT:
+            return "debug"  # a program took it, whose turn has a line
+        case events.DiskTrouble(cleared=True) | events.ProviderAway(cleared=True):
+            return "info"
+        case events.MemoryRecalled() if event.without:
+            return "info"
+        case _:
+            return _LEVELS.get(type(event), "info")
+
+
 def write(event: events.Event | Gap) -> None:
     """Write one event as one line."""
     if isinstance(event, Gap):
         logger().warning("log.gap", missed=event.missed)
         return
-    level = _LEVELS.get(type(event), "info")
-    passed = isinstance(event, events.DiskTrouble | events.ProviderAway) and event.cleared
-    if passed or (isinstance(event, events.MemoryRecalled) and event.without):
-        level = "info"
-    if isinstance(event, _NEVER) or not logging.getLogger(_ROOT).isEnabledFor(_NUMBERS[level]):
+    level = _level_of(event)
+    if not logging.getLogger(_ROOT).isEnabledFor(_NUMBERS[level]):
         return
     fields = msgspec.to_builtins(event)
     name = fields.pop("event")

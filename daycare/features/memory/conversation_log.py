@@ -114,14 +114,13 @@ class ConversationLog:
         from daycare.features.memory.language.analysis import telling
 
         words = telling(entry.text)
-        originals = []
+        originals: list[str] = []
         for scope in (entry.scope, EVERYBODY):
-            near = self._store.of(MemoryRows).found(
+            originals += self._store.of(MemoryRows).alike(
                 scope, words, postings_max=ECHO_POSTINGS_MAX, limit=ECHO_ORIGINALS_MAX
             )
-            originals += await self._store.of(MemoryRows).get([scope], [no for no, _ in near])
         await trio.lowlevel.checkpoint()
-        return repeats(entry.text, [memory.text for memory in originals])
+        return repeats(entry.text, originals)
 
 
 async def _entries_of(agent: Agent, user: User, turn: EndedTurn) -> list[NewMemory]:

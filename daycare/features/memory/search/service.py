@@ -149,8 +149,8 @@ class Search:
         if kept.asked > 1 or not self._is_short():
             _look_ahead(kept)
         if self._search_scopes.get(scope) is kept:
-            self._taken += kept.searched.nbytes - kept.nbytes
-            kept.nbytes = kept.searched.nbytes
+            before, kept.nbytes = kept.nbytes, kept.searched.nbytes
+            self._taken += kept.nbytes - before
             self._make_room()
 
     def _kept(self, scope: str) -> "_Kept":

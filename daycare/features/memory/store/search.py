@@ -7,6 +7,7 @@ frequent word says little and costs most: rarest first, a search reads a bounded
 import struct
 from collections import Counter
 from collections.abc import Sequence
+from heapq import nsmallest
 from math import log1p
 from typing import Any, Final
 
@@ -78,16 +79,40 @@ class MemoryReads(Rows):
             there = span(db, scope)
             if there is None or not there.living:
                 return []
-            rarity: dict[int, float] = {}  # of all words that a memory has, together
-            for each in self._postings(db, there, terms, postings_max):
-                rare = log1p((max(0, there.living - each.memories) + 0.5) / (each.memories + 0.5))
-                for no in _numbers(each):
-                    rarity[no] = rarity.get(no, 0.0) + rare
+            rarity = self._rarity(db, there, terms, postings_max)
             lengths = _lengths(db, sorted(rarity, key=lambda no: (-rarity[no], -no)), tiers, _WEIGHED * limit)
         average = max(1.0, there.words / there.living)
         damping = _SATURATION * (1 - _LENGTH), _SATURATION * _LENGTH / average
         scores = [(no, rarity[no] * (_SATURATION + 1) / (1 + damping[0] + damping[1] * words)) for no, words in lengths]
         return sorted(sorted(scores, key=lambda it: (-it[1], -it[0]))[:limit])
+
+    def alike(self, scope: str, terms: Sequence[str], *, postings_max: int, limit: int) -> list[str]:
+        """Return the texts of the memories of a scope that have the most of these words, the rarer the more."""
+        with self._readers.lent() as db:
+            there = span(db, scope)
+            if there is None or not there.living:
+                return []
+            rarity = self._rarity(db, there, terms, postings_max)
+            best = nsmallest(limit, rarity, key=lambda no: (-rarity[no], -no))
+            if not best:
+                return []
+            rows = fetch(
+                db,
+                "SELECT text FROM memories WHERE no IN (SELECT value FROM carray(?)) AND text IS NOT NULL",
+                (those(best),),
+            )
+        return [text for (text,) in rows]
+
+    def _rarity(
+        self, db: apsw.Connection, there: ScopeSpan, terms: Sequence[str], postings_max: int
+    ) -> dict[int, float]:
+        """Return how rare all words that a memory has are together."""
+        rarity: dict[int, float] = {}
+        for each in self._postings(db, there, terms, postings_max):
+            rare = log1p((max(0, there.living - each.memories) + 0.5) / (each.memories + 0.5))
+            for no in _numbers(each):
+                rarity[no] = rarity.get(no, 0.0) + rare
+        return rarity
 
     def _postings(self, db: apsw.Connection, there: ScopeSpan, terms: Sequence[str], most: int) -> list[Postings]:
         stems = stemmer(db)
