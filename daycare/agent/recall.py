@@ -19,6 +19,11 @@ class RecalledMemory(Protocol):
         ...
 
     @property
+    def scope(self) -> str:
+        """Whose it is."""
+        ...
+
+    @property
     def origin(self) -> Origin:
         """Where its words came from."""
         ...
@@ -35,14 +40,9 @@ class Recollection(msgspec.Struct, frozen=True):
     memories: tuple[RecalledMemory, ...] = ()
     scores: tuple[float, ...] = ()
 
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The memories' numbers."""
-        return tuple(memory.no for memory in self.memories)
-
     def step(self, turn: int, number: int, at_ms: int) -> Step:
         """Return what the turn's journal keeps of it."""
-        found = {"numbers": self.numbers, "origins": self.origins}
+        found = {"origins": self.origins}
         name = f"{len(self.memories)} memories"
         return Step(turn=turn, step=number, kind="recall", name=name, state="done", at_ms=at_ms, arguments=found)
 

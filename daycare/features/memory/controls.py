@@ -20,7 +20,14 @@ from daycare.base.scope import scope_of
 from daycare.features.memory.forgetting import Forgetting, ForgettingPlan
 from daycare.features.memory.search.lookup import Filters, Lookup, label, label_in, missing, where
 from daycare.features.memory.search.queries import MemoryHit
-from daycare.features.memory.store.records import OWN_BITS, Forgotten, MemoryCounts, StoredMemory, Unextracted
+from daycare.features.memory.store.records import (
+    EVERYBODY,
+    OWN_BITS,
+    Forgotten,
+    MemoryCounts,
+    StoredMemory,
+    Unextracted,
+)
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -156,8 +163,11 @@ class MemoryControls:
             event = msgspec.json.decode(text)
             if event["event"] != "memory.recalled" or turn not in (None, event["turn"]):
                 continue
-            scores = dict(zip(event["numbers"], event["scores"], strict=True))
-            memories = await self._store.of(MemoryRows).get([scope_of(agent.path)], list(scores))
+            scope = scope_of(agent.path)
+            own, everybodys = self._lookup.base(scope) or 0, self._lookup.base(EVERYBODY) or 0
+            numbers = [own | no if no >= 0 else everybodys | -no for no in event["numbers"]]
+            scores = dict(zip(numbers, event["scores"], strict=True))
+            memories = await self._store.of(MemoryRows).get([scope, EVERYBODY], numbers)
             return Why(
                 turn=event["turn"],
                 at_ms=event["at_ms"],

@@ -30,6 +30,7 @@ from daycare.base.scope import scope_of
 from daycare.base.times import local_time
 from daycare.features.memory.documents.passages import Passages
 from daycare.features.memory.loading import SEARCH, loaded
+from daycare.features.memory.search.lookup import label_number
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.store.records import StoredMemory
 from daycare.features.memory.store.rows import MemoryRows
@@ -150,7 +151,7 @@ class Recaller:
                 MemoryRecalled(
                     **about(self._clock, agent, turn.trace),
                     turn=turn.turn,
-                    numbers=found.numbers,
+                    numbers=tuple(map(label_number, found.memories)),
                     scores=found.scores,
                     took_ms=round((trio.current_time() - began) * 1000, 1),
                     without=without,
@@ -256,7 +257,7 @@ class Recaller:
         return Recollection(
             blocks=_blocks(chosen),
             memories=tuple(hit.memory for hit, _ in chosen),
-            scores=tuple(round(hit.score, 3) for hit, _ in chosen),
+            scores=tuple(round(hit.score, 2) for hit, _ in chosen),
         )
 
     def _without_read(self, hits: Sequence[MemoryHit]) -> list[MemoryHit]:

@@ -33,7 +33,8 @@ UNION ALL SELECT s.at, s.kind || ' ' || s.state, a.path, s.name
 UNION ALL SELECT e.at, 'recalled', e.path, json_array_length(e.event, '$.numbers') || ' memories in '
         || json_extract(e.event, '$.took_ms') || ' ms'
         || coalesce(', without vectors: ' || nullif(json_extract(e.event, '$.without'), ''), '')
-        || coalesce(': ' || (SELECT group_concat(format('#%d %.2f', no.value & 0xffffffff, score.value), ', '
+        || coalesce(': ' || (SELECT group_concat(
+            format('#%s%d %.2f', iif(no.value < 0, 'g', ''), abs(no.value) & 0xffffffff, score.value), ', '
             ORDER BY score.value DESC) FROM json_each(e.event, '$.numbers') no
             JOIN json_each(e.event, '$.scores') score ON score.key = no.key), '')
     FROM events e WHERE e.trace = :trace AND {_RECALLED}

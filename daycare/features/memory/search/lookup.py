@@ -11,6 +11,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from daycare.agent.blocks import block, one_line
+from daycare.agent.recall import RecalledMemory
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.memories import Tier
@@ -139,6 +140,11 @@ class Lookup:
 def label(memory: StoredMemory) -> str:
     """Return how people and models name a memory."""
     return f"{'g' if memory.scope == EVERYBODY else ''}{memory.no & OWN_BITS}"
+
+
+def label_number(memory: RecalledMemory) -> int:
+    """Return the number in a memory's label, below zero for one with a `g`."""
+    return -(memory.no & OWN_BITS) if memory.scope == EVERYBODY else memory.no & OWN_BITS
 
 
 def label_in(text: str) -> str:
