@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Origin
+from daycare.features.memory.embed.packing import packed
 from daycare.features.memory.language import analysis, thesaurus
 from daycare.features.memory.language.lists import COMMON, GIVEN, PLACES
 from daycare.features.memory.language.stop_words import EVERY_STOP_WORD, STOP_WORDS
@@ -176,9 +177,7 @@ def batch(first: int, said_: Sequence[str], rows: Sequence[Floats], scope: str =
     """Return messages from turn `first` on, with their vectors of every model."""
     turns, entries = zip(*(said(first + at, text, scope) for at, text in enumerate(said_)), strict=True)
     hashes = [sha256(text.encode()).hexdigest() for text in said_]
-    return Batch(
-        turns, entries, hashes, {each.shape[1]: [row.tobytes() for row in each.astype("<f2")] for each in rows}
-    )
+    return Batch(turns, entries, hashes, {each.shape[1]: packed(each) for each in rows})
 
 
 async def keep(store: Store, new: Batch) -> None:

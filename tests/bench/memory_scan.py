@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 import numpy as np
 
+from daycare.features.memory.embed.packing import packed
 from daycare.features.memory.embed.vectors import VectorBlock
 from daycare.features.memory.store.records import VectorPage
 
@@ -90,7 +91,7 @@ def _compared(count: str, dimensions: str, queries: str, rounds: str) -> Mapping
     whole = task.whole()
     for begin in range(0, task.count, PAGE):
         page = whole[begin : begin + PAGE]
-        block.extend(VectorPage(tuple(range(begin, begin + len(page))), page.astype("<f2").tobytes()))
+        block.extend(VectorPage(tuple(range(begin, begin + len(page))), packed(page)))
     words = whole.reshape(-1).view(np.int64)
     ways: dict[str, Callable[[Floats], object]] = {
         "limit": lambda _: words.max(),  # the fastest of numpy's ways to read all of an array

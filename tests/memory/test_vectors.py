@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daycare.features.memory.embed.arrays import Floats, NDArray, np, products, widened
+from daycare.features.memory.embed.arrays import Floats, NDArray, np, widened
+from daycare.features.memory.embed.packing import packed, unpacked
 from daycare.features.memory.embed.sign_bits import PANEL_ROWS, BitsQuery, SignBits, distances, nearest, shortlist
-from daycare.features.memory.embed.vectors import SAMPLE_ROWS, FoundRows, VectorBlock, packed
+from daycare.features.memory.embed.vectors import SAMPLE_ROWS, FoundRows, VectorBlock
 from daycare.features.memory.store.records import VectorPage
 
 EXACT, BITS = 1 << 30, 0  # bytes that a matrix may have
@@ -24,7 +25,7 @@ def made(count: int, dimensions: int, seed: int) -> Floats:
     groups = draw.standard_normal((max(1, count // 20), dimensions), dtype=np.float32)
     rows = groups[draw.integers(0, len(groups), count)] + 0.3
     rows += 0.7 * draw.standard_normal((count, dimensions), dtype=np.float32)
-    return _unit(rows).astype(np.float16).astype(np.float32)
+    return unpacked(packed(_unit(rows)), rows.shape[1])
 
 
 def _unit(rows: Floats) -> Floats:
@@ -33,7 +34,7 @@ def _unit(rows: Floats) -> Floats:
 
 
 def page_of(numbers: Sequence[int], rows: Floats) -> VectorPage:
-    return VectorPage(tuple(numbers), b"".join(packed(rows)))
+    return VectorPage(tuple(numbers), packed(rows))
 
 
 class Rows:
@@ -268,8 +269,8 @@ def counted(count: int, dimensions: int) -> Iterator[tuple[SignBits, BitsQuery, 
     """Yield rows as bits, a query, and the distance of each row from it, counted bit by bit."""
     rows = made(count, dimensions, 1)
     signs = SignBits(rows.mean(axis=0))
-    signs.extend(rows.astype(np.float16))
-    centre = rows.mean(axis=0).astype(np.float16).astype(np.float32)
+    signs.extend(rows)
+    centre = rows.mean(axis=0)
     for query in made(5, dimensions, 2):
         aside = query - centre
         sizes = np.clip(np.rint(np.abs(aside) / (0.65 * np.sqrt(np.mean(aside**2)))), 0, 3)
@@ -329,10 +330,27 @@ def test_every_finite_half_is_widened_as_numpy_does_it() -> None:
     assert np.array_equal(widened(halves).view(np.uint32), halves.astype(np.float32).view(np.uint32))
 
 
-@pytest.mark.parametrize(("rows", "dimensions"), [(0, 8), (1, 8), (401, 384), (43, 1_536), (3, 70_000)])
-def test_products_of_halves_are_those_of_the_widened_rows(rows: int, dimensions: int) -> None:
-    halves, vector = made(rows, dimensions, 1).astype(np.float16), made(1, dimensions, 2)[0]
-    assert products(halves, vector) == pytest.approx(halves.astype(np.float32) @ vector, abs=1e-5)
+@pytest.mark.parametrize("dimensions", [1, 3, 384, 1_536])
+def test_a_stored_vector_is_hardly_turned_and_of_length_1(dimensions: int) -> None:
+    rows = _unit(np.random.default_rng(1).standard_normal((200, dimensions), dtype=np.float32))
+    stored = packed(rows)
+    assert {len(row) for row in stored} == {dimensions}
+    read = unpacked(stored, dimensions)
+    assert np.linalg.norm(read, axis=1) == pytest.approx(1, abs=1e-6)
+    assert (rows * read).sum(axis=1).min() > 0.9999
+    assert packed(read) == stored, "what is stored again is the same"
+
+
+@pytest.mark.parametrize("old", ["none", "all", "some"])
+def test_vectors_of_before_are_read_beside_those_of_now(old: str) -> None:
+    rows = _unit(np.random.default_rng(2).standard_normal((40, 65), dtype=np.float32))
+    halves = [row.tobytes() for row in rows.astype("<f2")]
+    chosen = {"none": range(0), "all": range(40), "some": range(3, 40, 7)}[old]
+    stored = [halves[at] if at in chosen else row for at, row in enumerate(packed(rows))]
+    read = unpacked(stored, 65)
+    assert (rows * read).sum(axis=1).min() > 0.9999
+    assert all(np.array_equal(read[at], rows[at].astype("<f2").astype(np.float32)) for at in chosen)
+    assert unpacked([], 65).shape == (0, 65)
 
 
 def test_numpy_computes_in_one_thread_and_programs_started_later_do_not_hear_of_it() -> None:

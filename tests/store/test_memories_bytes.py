@@ -186,7 +186,7 @@ async def test_words_are_gone_wherever_pages_were_moved_to(tmp_path: Path, seed:
             ]
             await store.of(MemoryRows).embed(MODEL, 64, vectors)
             chosen = rng.sample(sorted(living), 15)
-            blobs = [store.of(MemoryRows).vectors_of(MODEL, [no]).data for no in chosen]
+            blobs = [store.of(MemoryRows).vectors_of(MODEL, [no]).data[0] for no in chosen]
             turns = await store.of(MemoryRows).turns_of(SCOPE, chosen)
             await store.of(MemoryRows).forget(SCOPE, chosen, turns=turns)
             gone = [living.pop(no) for no in chosen]

@@ -185,13 +185,12 @@ def hash_of(chunk: Chunk) -> str:
 
 def similarities(vector: "Floats", known: Mapping[str, bytes]) -> dict[str, float]:
     """Return how near stored vectors are to a question's; those of another model's length are left out."""
-    from daycare.features.memory.embed.arrays import (  # late: without an embedder nobody needs numpy for this
-        np,
-        widened,
-    )
+    from daycare.features.memory.embed.packing import unpacked  # late: without an embedder nobody needs numpy for this
 
-    there = {each: widened(np.frombuffer(data, "<f2")) for each, data in known.items() if len(data) == 2 * len(vector)}
-    return {each: float(other @ vector) for each, other in there.items()}
+    sizes = (len(vector), 2 * len(vector))
+    there = {each: data for each, data in known.items() if len(data) in sizes}
+    found = unpacked([*there.values()], len(vector)) @ vector if there else ()
+    return dict(zip(there, map(float, found), strict=True))
 
 
 def _shares(passages: Sequence[Chunk], wanted: Sequence[str]) -> list[float]:

@@ -24,9 +24,8 @@ Bools = NDArray[np.bool_]
 
 Halves = NDArray[np.float16]
 
-__all__ = ["Bools", "Floats", "Halves", "NDArray", "Numbers", "distinct", "np", "products", "widened"]
+__all__ = ["Bools", "Floats", "Halves", "NDArray", "Numbers", "distinct", "np", "widened"]
 
-_PART: Final = 65_536  # numbers, 256 KB
 _KEPT: Final = np.int32(-0x70000001)  # all bits but the three between the sign and the exponent
 _RAISED: Final = np.float32(2.0**112)  # what lies between the two kinds' exponents
 
@@ -39,15 +38,6 @@ def distinct(numbers: Numbers) -> Numbers:
         kept[0] = True
         np.not_equal(found[1:], found[:-1], out=kept[1:])
         found = found[kept]
-    return found
-
-
-def products(halves: Halves, vector: Floats) -> Floats:
-    """Return the product of each row with a vector: in parts that the processor's cache holds."""
-    found = np.empty(len(halves), np.float32)
-    step = max(1, _PART // len(vector))
-    for begin in range(0, len(halves), step):
-        np.dot(widened(halves[begin : begin + step]), vector, out=found[begin : begin + step])
     return found
 
 

@@ -159,7 +159,7 @@ class Embedding:
             found = await self._ask([text[:EMBED_TEXT_MAX_CHARS] for text in texts])
         except DaycareError:
             return None  # who makes them in the background finds the same, and says so
-        from daycare.features.memory.embed.vectors import packed
+        from daycare.features.memory.embed.packing import packed
 
         return NewVectors(self.model, self.dimensions, packed(found))
 
@@ -184,9 +184,11 @@ class Embedding:
             if self._embed is None:
                 await loaded(VECTORS)
                 model, embed, quick = await self._load()
-                known = {each.model: each.dimensions for each in await self._store.vector_models()}
-                self.dimensions = self.dimensions or known.get(model, 0)
                 self.model, self._embed, self._quick = model, embed, quick
+                self.dimensions = self.dimensions or await self._stored_dimensions()
+
+    async def _stored_dimensions(self) -> int:
+        return next((each.dimensions for each in await self._store.vector_models() if each.model == self.model), 0)
 
     async def _keep(self, rows: Sequence[tuple[int, str, str]]) -> None:
         texts = {hash_: text for _, hash_, text in rows}
@@ -194,8 +196,7 @@ class Embedding:
         wanted = [hash_ for hash_ in texts if hash_ not in made]
         made |= await self._make(wanted, [texts[hash_] for hash_ in wanted])
         vectors = [NewVector(no, hash_, made[hash_]) for no, hash_, _ in rows]
-        dimensions = self.dimensions or len(next(filter(None, made.values()), b"")) // 2
-        await self._store.embed(self.model, dimensions, vectors)
+        await self._store.embed(self.model, self.dimensions or await self._stored_dimensions(), vectors)
         self._works()
         self.on_made([no for no, _, _ in rows])
 
@@ -217,7 +218,7 @@ class Embedding:
                 return {hashes[0]: b""}
             half = len(texts) // 2
             return await self._make(hashes[:half], texts[:half]) | await self._make(hashes[half:], texts[half:])
-        from daycare.features.memory.embed.vectors import packed
+        from daycare.features.memory.embed.packing import packed
 
         return dict(zip(hashes, packed(found), strict=True))
 

@@ -22,9 +22,8 @@ from daycare.features.memory.embed.arrays import (
     Numbers,
     distinct,
     np,
-    products,
-    widened,
 )
+from daycare.features.memory.embed.packing import unpacked
 from daycare.features.memory.embed.sign_bits import DIMENSIONS_MAX, SignBits, Words, shortlist
 from daycare.features.memory.store.records import VectorPage
 
@@ -225,11 +224,11 @@ class VectorBlock:
             found = self._compared(held, held.exact, query)
         else:
             assert self._signs is not None
-            mean, deviation = _spread(products(self._sample.rows, query))
+            mean, deviation = _spread(self._sample.rows.astype(np.float32) @ query)
             wanted = max(SHORTLIST, SHORTLIST_FOLD * count)
             places = shortlist(held.panels, _eligible(held), self._signs.query(query), wanted)
             page = fetch(held.numbers[places].tolist())
-            found = FoundRows(np.array(page.numbers, np.int64), products(self._read(page), query), mean, deviation)
+            found = FoundRows(np.array(page.numbers, np.int64), self._read(page) @ query, mean, deviation)
         return FoundRows(*_best(found.numbers, found.scores, count), found.mean, found.deviation)
 
     def scores(self, query: Floats) -> FoundRows | None:
@@ -247,9 +246,8 @@ class VectorBlock:
             numbers, scores = numbers[eligible], scores[eligible]
         return FoundRows(numbers, scores, mean, deviation)
 
-    def _read(self, page: VectorPage) -> Halves:
-        rows: Halves = np.frombuffer(page.data, "<f2").reshape(len(page.numbers), self.dimensions)
-        return rows
+    def _read(self, page: VectorPage) -> Floats:
+        return unpacked(page.data, self.dimensions)
 
     def _spread(self, scores: Floats) -> tuple[float, float]:
         """Return mean and deviation of all rows' cosines: those of removed ones are zero."""
@@ -257,7 +255,7 @@ class VectorBlock:
         mean = float(scores.sum(dtype=np.float64)) / living
         return mean, max(0.0, float(np.dot(scores, scores)) / living - mean * mean) ** 0.5
 
-    def _append(self, numbers: Numbers, rows: Halves) -> None:
+    def _append(self, numbers: Numbers, rows: Floats) -> None:
         held = self._held
         total = held.size + len(numbers)
         all_numbers, flags = _grown(held.numbers, held.size, total), _grown(held.living.flags, held.size, total)
@@ -266,7 +264,7 @@ class VectorBlock:
         held.living.flags = flags
         order = _ordered(held, numbers)
         if self._signs is None:
-            self._matrix.extend(widened(rows))
+            self._matrix.extend(rows)
             self._held = _Held(total, all_numbers, held.living, order, self._matrix.rows, ())
             if self._matrix.nbytes > self._exact_max_bytes:
                 self._shrink()
@@ -281,10 +279,9 @@ class VectorBlock:
         kept = np.flatnonzero(held.living.flags[: held.size])
         rows = self._matrix.rows.at(np.arange(held.size))
         signs = SignBits(rows[kept].mean(axis=0))
-        halves = rows.astype("<f2")
-        signs.extend(halves)
+        signs.extend(rows)
         self._sample = _Sample(self.dimensions, max(self._expected, len(kept)) // _SAMPLE_SHARE)
-        self._sample.add(held.numbers[kept], halves[kept])
+        self._sample.add(held.numbers[kept], rows[kept])
         self._signs = signs
         self._held = held._replace(exact=None, panels=signs.panels)
         self._matrix = Matrix(self.dimensions)
@@ -318,11 +315,11 @@ class _Sample:
     def nbytes(self) -> int:
         return self.rows.nbytes + self._numbers.nbytes
 
-    def add(self, numbers: Numbers, rows: Halves) -> None:
+    def add(self, numbers: Numbers, rows: Floats) -> None:
         first = max(0, self._size - self.seen)
         if first:
             self._numbers = np.concatenate((self._numbers, numbers[:first]))
-            self.rows = np.concatenate((self.rows, rows[:first]))
+            self.rows = np.concatenate((self.rows, rows[:first].astype(np.float16)))
         slots = self._random.integers(0, self.seen + first + 1 + np.arange(max(0, len(rows) - first)))
         taken = np.flatnonzero(slots < len(self.rows))
         self._numbers[slots[taken]] = numbers[first:][taken]
@@ -333,11 +330,6 @@ class _Sample:
         gone = np.isin(self._numbers, numbers)
         if gone.any():
             self._numbers, self.rows = self._numbers[~gone], self.rows[~gone]
-
-
-def packed(vectors: Floats) -> list[bytes]:
-    """Return rows as the store keeps them: float16, little-endian."""
-    return [row.tobytes() for row in vectors.astype("<f2")]
 
 
 def _spread(scores: Floats) -> tuple[float, float]:

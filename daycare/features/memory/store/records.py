@@ -126,7 +126,7 @@ class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewVector(msgspec.Struct, frozen=True):
-    """The vector of one memory: `data` are little-endian float16 numbers; `hash` is of the text it was made of.
+    """The vector of one memory: `data` is what `packed` makes of it; `hash` is of the text it was made of.
 
     Without data: this text has no vector, and needs to be asked for no more.
     """
@@ -153,10 +153,10 @@ class VectorModel(msgspec.Struct, frozen=True):
 
 
 class VectorPage(msgspec.Struct, frozen=True):
-    """Vectors in order of their memories' numbers: `data` has `dimensions` little-endian float16 numbers for each."""
+    """Vectors in order of their memories' numbers: `data` are what `unpacked` reads."""
 
     numbers: tuple[int, ...]
-    data: bytes
+    data: Sequence[bytes]
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):

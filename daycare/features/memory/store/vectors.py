@@ -23,7 +23,7 @@ _HASH_BYTES: Final = 8  # of a text's hash in the index of vectors
 _PAGE: Final = 2_000  # memories looked at before others have a turn, about 3 ms
 _READ_PAGE: Final = 512  # vectors read at a time: what is made of them takes three times as much for a moment
 _NO: Final = (1 << MODEL_BITS) - 1
-_FLOAT16_BYTES: Final = 2
+_BEFORE_BYTES: Final = 2  # a number, in vectors of older versions
 
 
 class MemoryVectors(Rows):
@@ -109,7 +109,7 @@ class MemoryVectors(Rows):
             if not rows:
                 return
             numbers, data = zip(*rows, strict=True)
-            yield VectorPage(numbers, b"".join(data))
+            yield VectorPage(numbers, data)
             after = numbers[-1]
 
     def vectors_of(self, model: str, numbers: Sequence[int]) -> VectorPage:
@@ -122,7 +122,7 @@ class MemoryVectors(Rows):
                 " ORDER BY key",
                 (_NO, those(high | no for no in numbers)),
             )
-        return VectorPage(tuple(no for no, _ in rows), b"".join(data for _, data in rows))
+        return VectorPage(tuple(no for no, _ in rows), tuple(data for _, data in rows))
 
     async def drop_vectors(self, keep: Sequence[str], limit: int) -> int:
         """Delete vectors of models that are not to be kept; return how many (0: all done)."""
@@ -240,7 +240,7 @@ def _there(db: apsw.Connection, rows: Sequence[tuple[int, bytes, int, bytes]]) -
 
 def _registered(tx: Tx, model: str, dimensions: int, vectors: Sequence[NewVector]) -> int:
     """Return a model's number; it gets one with its first vectors."""
-    wrong = next((it for it in vectors if len(it.data) not in (0, _FLOAT16_BYTES * dimensions)), None)
+    wrong = next((it for it in vectors if len(it.data) not in (0, dimensions, _BEFORE_BYTES * dimensions)), None)
     row = tx.one("SELECT no, dimensions FROM memory_models WHERE model = ?", (model,))
     others = row[1] if row and dimensions and row[1] not in (0, dimensions) else 0
     if wrong or others:
