@@ -225,9 +225,8 @@ class MemoryLearned(Event, frozen=True, kw_only=True, tag="memory.learned"):
 
 
 class MemoryRecalled(Event, frozen=True, kw_only=True, tag="memory.recalled"):
-    """Memories were put into a turn's prompt: the numbers of their labels, and their scores in the same order.
+    """Memories were put into a turn's prompt: the numbers of their labels (-3 is `g3`), and their scores.
 
-    A number below zero is of a passage that everybody reads: -3 is `g3`.
     `took_ms` is what looking them up cost the turn; `without` says why vectors were not used where there are some.
     """
 

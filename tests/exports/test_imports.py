@@ -97,7 +97,7 @@ async def test_an_imported_agent_goes_on_where_it_was(tmp_path: Path, life: byte
         }
         assert "Ann's sister Clara lives in Bern" in facts
         assert await house.talk("who is my sister?", path=BOBS, user="bob")
-        assert house.store.of(MemoryRows).found("bob", ["bern"], postings_max=100, limit=10), (
+        assert house.store.of(MemoryRows).alike("bob", ["bern"], postings_max=100, limit=10), (
             "its words are in the index"
         )
         reminders = house.events("turn.finished")

@@ -102,9 +102,7 @@ async def only(store: Store, no: int, scope: str = SCOPE) -> StoredMemory:
 def texts(store: Store, query: str, scope: str = SCOPE, **more: Any) -> list[int]:
     """Return the numbers of what has any of these words."""
     options: dict[str, Any] = {"postings_max": 1_000, "limit": 1_000}
-    found = store.of(MemoryRows).found(scope, query.split(), **(options | more))
-    assert [no for no, _ in found] == sorted(no for no, _ in found)
-    return [no for no, _ in found]
+    return sorted(store.of(MemoryRows).alike(scope, query.split(), **(options | more)))
 
 
 def numbers(shapes: Sequence[MemoryShape]) -> list[int]:

@@ -301,9 +301,9 @@ async def test_an_entity_that_is_described_anew_is_found_by_that(store: Store) -
     await learned(store, seen=(seen,))
     found = await only(store, bob)
     assert (found.text, found.index, found.entity) == ("Bob - Ann's brother", "bob sibling", part)
-    search = [no for no, _ in store.of(MemoryRows).found(SCOPE, ["sibling"], postings_max=9, limit=9)]
+    search = store.of(MemoryRows).alike(SCOPE, ["sibling"], postings_max=9, limit=9)
     assert search == [bob]
-    assert store.of(MemoryRows).found(SCOPE, ["friend"], postings_max=9, limit=9) == []
+    assert store.of(MemoryRows).alike(SCOPE, ["friend"], postings_max=9, limit=9) == []
     assert [it.no for it in await store.of(MemoryRows).about(SCOPE, [], ["BOBBY"], 9)] == [bob]
 
 
@@ -352,7 +352,7 @@ async def test_only_what_was_curated_and_is_old_expires(store: Store, clock: Han
     assert await store.of(MemoryRows).turns_of(SCOPE, [kept.no]) == [(kept.agent_id, 1)], (
         "it still says where it is from"
     )
-    assert store.of(MemoryRows).found(SCOPE, ["one"], postings_max=9, limit=9) == []
+    assert store.of(MemoryRows).alike(SCOPE, ["one"], postings_max=9, limit=9) == []
     assert await store.of(MemoryRows).unextracted(9) == []
 
 

@@ -1,8 +1,6 @@
 """Finding memories: by words, by number, by what they are about, and never one of another scope."""
 
-import math
 import struct
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -53,25 +51,14 @@ async def test_what_is_indexed_may_be_other_words_than_the_text(store: Store) ->
     assert (await only(store, no)).text == "東京タワー"
 
 
-async def test_the_score_is_bm25_over_the_scope_with_each_word_counted_once(store: Store) -> None:
-    said = ["cat cat dog", "cat bird", "dog dog dog dog bird fish snake", "horse"]
-    found = await logged(store, *said)
-    await logged(store, *(f"cat {each}" for each in "abcdefgh"), to="/u2/telegram", scope="u2", user="u2")
-    words = [Counter(text.split()) for text in said]
-    average = sum(sum(each.values()) for each in words) / 4
-    expected = {}
-    for no, each in zip(found, words, strict=True):
-        score = 0.0
-        for term in ("cat", "dog"):
-            having = sum(term in other for other in words)
-            damping = 1.2 * (0.25 + 0.75 * sum(each.values()) / average)
-            score += math.log1p((4 - having + 0.5) / (having + 0.5)) * (term in each) * 2.2 / (1 + damping)
-        if score:
-            expected[no] = score
-    scores = dict(store.of(MemoryRows).found(SCOPE, ["cat", "dog", "cats"], postings_max=100, limit=10))
-    assert scores == pytest.approx(expected)
-    best = max(expected, key=lambda no: expected[no])
-    assert [no for no, _ in store.of(MemoryRows).found(SCOPE, ["cat", "dog"], postings_max=100, limit=1)] == [best]
+async def test_alike_is_what_has_the_rarest_words_each_counted_once(store: Store) -> None:
+    said = ["cat cat cat bird", "cat dog", "dog", "horse", "cat", "bird cat dog snake snake"]
+    one, two, three, _, five, six = await logged(store, *said)
+    await logged(store, *(f"dog {each}" for each in "abcdefgh"), to="/u2/telegram", scope="u2", user="u2")
+    words = ["cat", "dog", "cats", "bird"]  # the cat is in four of six, the dog in three, the bird in two
+    assert store.of(MemoryRows).alike(SCOPE, words, postings_max=100, limit=10) == [six, one, two, three, five]
+    assert store.of(MemoryRows).alike(SCOPE, words, postings_max=100, limit=2) == [six, one]
+    assert store.of(MemoryRows).alike(SCOPE, ["none"], postings_max=100, limit=2) == []
 
 
 async def test_postings_tell_which_memories_have_a_word(store: Store) -> None:
@@ -113,14 +100,6 @@ async def test_a_word_that_became_rare_is_looked_for_again(store: Store, clock: 
         [kept],
         [kept],
     ]
-
-
-async def test_found_can_be_asked_for_some_tiers_only(store: Store) -> None:
-    [said] = await logged(store, "tea please")
-    [known] = await learned(store, fact("Ann likes tea", said))
-    assert texts(store, "tea") == [said, known]
-    assert texts(store, "tea", tiers=[Tier.FACT]) == [known]
-    assert texts(store, "tea", tiers=[Tier.ENTITY, Tier.LOG]) == [said]
 
 
 async def test_shapes_are_all_of_a_scope_in_order(store: Store) -> None:

@@ -115,10 +115,10 @@ class ConversationLog:
 
         words = telling(entry.text)
         originals: list[str] = []
+        memories = self._store.of(MemoryRows)
         for scope in (entry.scope, EVERYBODY):
-            originals += self._store.of(MemoryRows).alike(
-                scope, words, postings_max=ECHO_POSTINGS_MAX, limit=ECHO_ORIGINALS_MAX
-            )
+            near = memories.alike(scope, words, postings_max=ECHO_POSTINGS_MAX, limit=ECHO_ORIGINALS_MAX)
+            originals += memories.texts(scope, near).values() if near else ()
         await trio.lowlevel.checkpoint()
         return repeats(entry.text, originals)
 

@@ -23,14 +23,10 @@ from daycare.features.memory.store.stored import COLUMNS, MEMORIES, SCOPE_BITS, 
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.rows import Rows
-from daycare.store.sqlite.sql import fetch, marks, those
+from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.stems import stemmer
 from daycare.store.sqlite.writer import Writer
 
-_SATURATION: Final = 1.2  # BM25's k1 ...
-_LENGTH: Final = 0.75  # ... and b, as FTS5 has them
-_WEIGHED: Final = 4  # for each that is wanted: a short text may come before one with rarer words
-_LOOKED_UP: Final = 500  # rows at a time
 _FREQUENT_MAX: Final = 10_000  # words known to be frequent; a scope has some hundred
 _PAGE: Final = 500  # rows looked at before others have a turn, about 5 ms
 _COUNTED: Final = 10_000  # rows counted before others have a turn
@@ -67,52 +63,21 @@ class MemoryReads(Rows):
             there = span(db, scope)
             return [] if there is None else self._postings(db, there, terms, postings_max)
 
-    def found(
-        self, scope: str, terms: Sequence[str], *, postings_max: int, limit: int, tiers: Sequence[Tier] = ()
-    ) -> list[tuple[int, float]]:
-        """Return (number, score) of the best memories of one scope that have any of these words, in order of number.
+    def alike(self, scope: str, terms: Sequence[str], *, postings_max: int, limit: int) -> list[int]:
+        """Return the memories of a scope that have most of these words, the rarer the more, the best first.
 
-        The score is BM25, with each word counted once in a memory. Of the words those that `postings` would return; of
-        many memories only those with the rarest of them are weighed.
+        The words are those that `postings` would return.
         """
+        rarity: dict[int, float] = {}  # of all words that a memory has, together
         with self._readers.lent() as db:
             there = span(db, scope)
             if there is None or not there.living:
                 return []
-            rarity = self._rarity(db, there, terms, postings_max)
-            lengths = _lengths(db, sorted(rarity, key=lambda no: (-rarity[no], -no)), tiers, _WEIGHED * limit)
-        average = max(1.0, there.words / there.living)
-        damping = _SATURATION * (1 - _LENGTH), _SATURATION * _LENGTH / average
-        scores = [(no, rarity[no] * (_SATURATION + 1) / (1 + damping[0] + damping[1] * words)) for no, words in lengths]
-        return sorted(sorted(scores, key=lambda it: (-it[1], -it[0]))[:limit])
-
-    def alike(self, scope: str, terms: Sequence[str], *, postings_max: int, limit: int) -> list[str]:
-        """Return the texts of the memories of a scope that have the most of these words, the rarer the more."""
-        with self._readers.lent() as db:
-            there = span(db, scope)
-            if there is None or not there.living:
-                return []
-            rarity = self._rarity(db, there, terms, postings_max)
-            best = nsmallest(limit, rarity, key=lambda no: (-rarity[no], -no))
-            if not best:
-                return []
-            rows = fetch(
-                db,
-                "SELECT text FROM memories WHERE no IN (SELECT value FROM carray(?)) AND text IS NOT NULL",
-                (those(best),),
-            )
-        return [text for (text,) in rows]
-
-    def _rarity(
-        self, db: apsw.Connection, there: ScopeSpan, terms: Sequence[str], postings_max: int
-    ) -> dict[int, float]:
-        """Return how rare all words that a memory has are together."""
-        rarity: dict[int, float] = {}
-        for each in self._postings(db, there, terms, postings_max):
-            rare = log1p((max(0, there.living - each.memories) + 0.5) / (each.memories + 0.5))
-            for no in _numbers(each):
-                rarity[no] = rarity.get(no, 0.0) + rare
-        return rarity
+            for each in self._postings(db, there, terms, postings_max):
+                rare = log1p((max(0, there.living - each.memories) + 0.5) / (each.memories + 0.5))
+                for no in _numbers(each):
+                    rarity[no] = rarity.get(no, 0.0) + rare
+        return nsmallest(limit, rarity, key=lambda no: (-rarity[no], -no))
 
     def _postings(self, db: apsw.Connection, there: ScopeSpan, terms: Sequence[str], most: int) -> list[Postings]:
         stems = stemmer(db)
@@ -424,18 +389,3 @@ def _numbers(found: Postings) -> tuple[int, ...]:
 def _has(words: Sequence[str], text: str | None) -> bool:
     said = (text or "").casefold()
     return all(word in said for word in words)
-
-
-def _lengths(db: apsw.Connection, numbers: Sequence[int], tiers: Sequence[Tier], enough: int) -> list[tuple[Any, ...]]:
-    """Return (number, words) of the first of these memories that are of some tiers, until there are enough."""
-    among = f" AND tier IN ({marks(tiers)})" if tiers else ""
-    found: list[tuple[Any, ...]] = []
-    for at in range(0, len(numbers), _LOOKED_UP):
-        found += fetch(
-            db,
-            f"SELECT no, words FROM memories WHERE no IN (SELECT value FROM carray(?)) AND text IS NOT NULL{among}",
-            (those(numbers[at : at + _LOOKED_UP]), *(tier.value for tier in tiers)),
-        )
-        if len(found) >= enough:
-            break
-    return found
