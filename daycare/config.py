@@ -23,7 +23,7 @@ from daycare.base.limits import (
     CONFIG_MAX_BYTES,
     MODEL_FALLBACKS_MAX,
 )
-from daycare.base.loopback import loopback
+from daycare.base.loopback import is_loopback, loopback
 from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.path import check_name, check_user_id
 from daycare.base.problems import Problem as Problem
@@ -33,6 +33,7 @@ from daycare.observe.redact import looks_secret, names_secret
 from daycare.settings import OFFLINE as OFFLINE
 from daycare.settings import AgentSection as AgentSection
 from daycare.settings import AgentsSection as AgentsSection
+from daycare.settings import ApiSection as ApiSection
 from daycare.settings import BackupSection as BackupSection
 from daycare.settings import BudgetsSection as BudgetsSection
 from daycare.settings import Config as Config
@@ -52,7 +53,6 @@ NAME: Final = "config.toml"
 WELL_KNOWN: Final = {"openai": "openai", "anthropic": "anthropic", "openrouter": "openai", "ollama": "openai"}
 
 _SLIP: Final = 0.75  # how alike an unknown key of a provider and a known one are, of 1, to be taken for a slip
-_GONE: Final[Mapping[str, Any]] = {"api": {}}  # sections that config.example.toml had before: an empty one stays right
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -146,8 +146,6 @@ def _fill(table: Mapping[str, Any], sections: dict[str, Any]) -> _Found:
     """Convert each section key by key, so that one wrong value hides no other; what is wrong stays default."""
     types = {field.encode_name: field.type for field in msgspec.structs.fields(Config)}
     for name, value in table.items():
-        if value == _GONE.get(name):
-            continue
         if name not in types:
             yield (name,), _secret((name,)) if names_secret(name) else _unknown((name,), types)
         elif name == "rules":
@@ -352,8 +350,27 @@ def _meaning(config: Config) -> _Found:
             _ = loopback(config.metrics.listen)
         except InvalidError as error:
             yield ("metrics", "listen"), lower(error.message)
+    yield from _reached(config.api)
     if config.tracing.endpoint and not _is_url(config.tracing.endpoint):
         yield ("tracing", "endpoint"), 'expected a URL, such as "http://127.0.0.1:4318"'
+
+
+def _reached(section: ApiSection) -> _Found:
+    try:
+        addresses = section.addresses
+    except InvalidError as error:
+        yield ("api", "listen"), lower(error.message)
+        return
+    outside = [host for host, _ in addresses if not is_loopback(host)]
+    if outside and not section.insecure:
+        yield (
+            ("api", "listen"),
+            f"{outside[0]} can be reached from outside, and nothing would be encrypted: listen on 127.0.0.1 behind a"
+            " proxy that does TLS, or write insecure = true",
+        )
+    for origin in section.origins:
+        if not _is_url(origin) or urlsplit(origin).path or urlsplit(origin).query:
+            yield ("api", "origins"), f'expected such as "https://chat.example.org" instead of "{origin}"'
 
 
 def _embedded(config: Config) -> _Found:

@@ -26,6 +26,7 @@ from daycare.features.pairing import PairingFeature
 from daycare.features.people import PeopleFeature
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
+from daycare.features.tokens import TokensFeature
 from daycare.features.upkeep.service import Upkeep
 from daycare.kernel import Background, Kernel
 from daycare.observe import log
@@ -74,7 +75,8 @@ class Daemon(Kernel):
         )
         able = [permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
         able += [PairingFeature(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
-        able += [PeopleFeature(store, self.vault, self.permissions, owner)]
+        self.tokens = TokensFeature(store, clock, live, owner)
+        able += [PeopleFeature(store, self.vault, self.permissions, owner), self.tokens]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
@@ -131,13 +133,16 @@ class Daemon(Kernel):
     async def run(self, started: Callable[[], None], *, work: bool) -> None:
         """Serve until asked to stop; `started` is called once the API answers. Without `work` no turn is taken."""
         from daycare.api.app import build  # late: the web server costs 10 MB that a daemon in a test does not need
+        from daycare.api.listening import NetworkListening
         from daycare.api.server import serve
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.keeper.keep, "log", partial(log.follow, self.bus))
             closed = trio.Event()
             nursery.start_soon(self.keeper.keep, "metrics and spans", partial(self.observation.run, closed))
-            await nursery.start(serve, build(self.services), self.home.socket, closed)
+            app = build(self.services)
+            network = NetworkListening(app, self.tokens.tokens, self.live) if work else None
+            await nursery.start(serve, app, self.home.socket, closed, network)
             if work:
                 nursery.start_soon(self.work)
                 nursery.start_soon(self.keeper.keep, "configuration", self.reloading.run)

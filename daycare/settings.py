@@ -9,6 +9,7 @@ from msgspec import Meta
 from daycare.base.consent import ApprovalsSection
 from daycare.base.cron import CronSection as CronSection
 from daycare.base.limits import AWAKE_IDLE_S, DONE_KEEP_S, IMAGES_MAX_BYTES, SHUTDOWN_GRACE_S, TURNS_MAX_RUNNING
+from daycare.base.loopback import address
 from daycare.base.memory_settings import MemorySection
 from daycare.base.permission import Rule
 
@@ -171,6 +172,24 @@ class MetricsSection(msgspec.Struct, frozen=True, kw_only=True):
     listen: str = ""
 
 
+class ApiSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[api]`: where programs reach the API besides its socket, several addresses with commas; empty for nowhere.
+
+    `hosts` are the names by which they do, `origins` the web pages that may, `insecure` lets tokens cross a network
+    without encryption.
+    """
+
+    listen: str = ""
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    insecure: bool = False
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """The addresses, (host, port) each. Raises `InvalidError` ADDRESS."""
+        return tuple(address(each.strip()) for each in self.listen.split(",") if each.strip())
+
+
 class TracingSection(msgspec.Struct, frozen=True, kw_only=True):
     """`[tracing]`: the collector that gets spans (OTLP over HTTP), empty for none, and the share of traces it gets."""
 
@@ -197,6 +216,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     backup: BackupSection = BackupSection()
     cron: dict[str, CronSection] = msgspec.field(default_factory=dict)
     metrics: MetricsSection = MetricsSection()
+    api: ApiSection = ApiSection()
     tracing: TracingSection = TracingSection()
 
 

@@ -1,12 +1,13 @@
 """The application: all routes, one way to refuse, one bound for bodies."""
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Callable, Collection
+from typing import Any, Final
 
 import trio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from daycare.api import (
@@ -16,6 +17,7 @@ from daycare.api import (
     routes_files,
     routes_messages,
 )
+from daycare.api.callers import SOCKET, admits
 from daycare.api.services import Services
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import FILE_MAX_BYTES
@@ -43,9 +45,31 @@ def build(services: Services) -> Starlette:
             Exception: errors.defect,
         },
     )
+    for route in app.router.routes:
+        assert isinstance(route, Route)
+        route.app = Admission(route.app, route.endpoint)
     app.router.redirect_slashes = False
     app.state.closing = closing
     return app
+
+
+class Admission:
+    """Lets those call a route who may; for all others there is none, or nothing that they may change."""
+
+    def __init__(self, app: ASGIApp, endpoint: Callable[..., Any]) -> None:
+        self._app = app
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        caller = scope.get("state", {}).get("caller", SOCKET)
+        if not admits(caller, scope["method"], self._endpoint):
+            if caller.is_person:
+                raise HTTPException(404)
+            raise errors.NotAllowedError(
+                "TOKEN_READS", f"{scope['method']} {scope['path']}: this token may read, and change nothing"
+            )
+        await self._app(scope, receive, send)
 
 
 class BodyBound:

@@ -23,6 +23,18 @@ class BodyTooLargeError(InvalidError):
     http_status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
+class UnauthorizedError(DaycareError):
+    """No token, or one that opens nothing."""
+
+    http_status = HTTPStatus.UNAUTHORIZED
+
+
+class NotAllowedError(DaycareError):
+    """Somebody who is known, or a page, asks for what is not theirs to ask for."""
+
+    http_status = HTTPStatus.FORBIDDEN
+
+
 def error_view(error: DaycareError) -> dict[str, Any]:
     """Return what a client is told of `error`."""
     return {

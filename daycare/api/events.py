@@ -4,10 +4,12 @@ from typing import Final
 
 import msgspec
 import trio
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from daycare.api.callers import caller_of
 from daycare.api.documents import Number, RequestDocument, query
 from daycare.api.wanted import while_wanted
 from daycare.base.errors import InvalidError
@@ -32,7 +34,10 @@ class EventsQuery(RequestDocument, frozen=True, kw_only=True):
 
 def event_stream(request: Request, bus: Bus, closing: trio.Event) -> "EventStream":
     """Return the stream that a request asks for. Raises `InvalidError` for a pattern or name that matches nothing."""
-    wish = query(request, EventsQuery)
+    wish, caller = query(request, EventsQuery), caller_of(request)
+    if caller.is_person:
+        wish = replace(wish, path=wish.path or f"/{caller.user}/**")
+        caller.check_path(str(wish.path))
     if wish.path is not None:
         Pattern(wish.path, None)
         if wish.path.endswith("/*"):

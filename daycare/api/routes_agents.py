@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.actors.directory import Directory
+from daycare.api.callers import caller_of, persons
 from daycare.api.documents import Limit, PathQuery, RequestDocument, answer, body, query
 from daycare.api.services import Services
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
@@ -88,11 +89,15 @@ class AgentRoutes:
             Route("/v1/agent/restore", self.restore, methods=["POST"]),
         ]
 
+    @persons
     async def find(self, request: Request) -> Response:
         """List agents."""
-        wish = query(request, AgentsQuery)
+        wish, caller = query(request, AgentsQuery), caller_of(request)
+        user = caller.user if caller.is_person and wish.user is None else wish.user
+        if user is not None:
+            caller.check_user(user)
         found = await self._store.agents.find(
-            user=wish.user,
+            user=user,
             kinds=[wish.kind] if wish.kind else [],
             include_dead=wish.include_dead,
             after=wish.after,
@@ -118,9 +123,12 @@ class AgentRoutes:
         agent = await directory.create(path, origin=Origin.PERSON, config=config)
         return answer(agent_view(self._services, agent), 201)
 
+    @persons
     async def show(self, request: Request) -> Response:
         """Show one agent with what waits, what was said last, and its timers."""
-        agent = await agent_at(self._services, query(request, PathQuery).path)
+        path = query(request, PathQuery).path
+        caller_of(request).check_path(path)
+        agent = await agent_at(self._services, path)
         return answer(
             {
                 "agent": agent_view(self._services, agent),

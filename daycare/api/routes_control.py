@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.callers import persons
 from daycare.api.documents import RequestDocument, answer, body
 from daycare.api.events import event_stream
 from daycare.base.errors import ConflictError, NotFoundError
@@ -80,6 +81,7 @@ class ControlRoutes:
             )
         return answer({"entries": entries})
 
+    @persons
     async def events(self, request: Request) -> Response:
         """Stream what happens."""
         return event_stream(request, self._bus, self._closing)

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.callers import caller_of, persons
 from daycare.api.documents import Limit, Number, PathQuery, RequestDocument, answer, body, query
 from daycare.api.errors import error_view
 from daycare.api.routes_agents import agent_at, agent_view
@@ -70,14 +71,19 @@ class Messages:
             Route("/v1/replies/ack", self.acknowledge, methods=["POST"]),
         ]
 
+    @persons
     async def post(self, request: Request) -> Response:
         """Commit a message, or one to each agent of the user; with `wait_s`, wait for its answer."""
+        caller = caller_of(request)
         wish = await body(request, PostBody)
         if wish.all and (wish.path is not None or wish.wait_s is not None):
             raise InvalidError(
                 "BODY_INVALID", "posting to all agents: with neither path nor wait_s", hint="doc/extend/api.md"
             )
-        user = self._services.owner if wish.user is None else wish.user
+        user = caller.user or self._services.owner if wish.user is None else wish.user
+        caller.check_user(user)
+        if wish.path is not None:
+            caller.check_path(wish.path)
         files = [await self._file(number, user) for number in wish.files]
         outside = joined(request.headers.get("traceparent", ""))
         if outside is not None:
@@ -123,16 +129,19 @@ class Messages:
             raise NotFoundError("FILE_UNKNOWN", f"attaching file {number}: {user} has none", hint="upload it first")
         return file
 
+    @persons
     async def stop(self, request: Request) -> Response:
         """Stop the running turn of any user's agent; the confirmation is a reply to the terminal."""
-        agent = await agent_at(self._services, (await body(request, PathQuery)).path)
+        path = (await body(request, PathQuery)).path
+        caller_of(request).check_path(path)
+        agent = await agent_at(self._services, path)
         receipt = await self._services.router.post(
             Envelope(
                 to=agent.path,
                 agent_id=agent.id,
                 user=agent.user,
                 origin=Origin.PERSON,
-                sender=f"{DIRECT}:{self._services.owner}",
+                sender=f"{DIRECT}:{caller_of(request).user or self._services.owner}",
                 key=_fresh_key(),
                 text="/stop",
                 trace=new_trace_id(),
@@ -142,26 +151,33 @@ class Messages:
         )
         return answer(receipt, 202)
 
+    @persons
     async def inbox(self, request: Request) -> Response:
         """Show what waits for an agent, in order."""
         wish = query(request, Page)
+        caller_of(request).check_path(wish.path)
         agent = await agent_at(self._services, wish.path)
         rows = await self._store.inbox.waiting(agent.id, after=wish.after, limit=wish.limit)
         return answer({"agent": agent_view(self._services, agent), "rows": rows})
 
+    @persons
     async def replies(self, request: Request) -> Response:
         """Show the replies of a path, dead incarnations included, that no terminal has confirmed."""
         wish = query(request, Page)
+        caller_of(request).check_path(wish.path)
         rows = await self._unread(wish.path, after=wish.after, limit=wish.limit)
         if not rows:
             await agent_at(self._services, wish.path)  # there is nothing, or there is no such agent
         return answer({"replies": rows})
 
+    @persons
     async def acknowledge(self, request: Request) -> Response:
         """Take the word of a terminal that it has shown these replies; replies of other connectors stay as they are."""
         shown = dict.fromkeys((await body(request, ShownReplies)).seqs)
         found = [await self._store.outbox.get(seq) for seq in shown]
+        caller = caller_of(request)
         rows = [row for row in found if row is not None and row.connector == DIRECT and row.state in _UNREAD]
+        rows = [row for row in rows if row.user == caller.user or not caller.is_person]
         acknowledged = await self._store.outbox.sent([row.seq for row in rows], "shown") if rows else 0
         for row in rows:
             self._services.bus.publish(

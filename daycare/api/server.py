@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import trio
@@ -22,6 +22,7 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from daycare.api.errors import log_defect
 from daycare.base.errors import ConflictError, UnavailableError
@@ -55,29 +56,35 @@ async def serve(
     app: Starlette,
     socket: Path,
     shutdown: trio.Event,
+    network: "Network | None" = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve `app` on the Unix socket until `shutdown`, then for at most API_CLOSE_S more; the socket file is removed.
+
+    `network` serves it elsewhere, too.
 
     The caller holds the home's lock: a socket file that is there was left by a daemon that died. Raises
     `ConflictError` for any other file, `UnavailableError` when the socket cannot be bound.
     """
     listener = trio.SocketListener(trio.socket.from_stdlib_socket(_bind(socket)))
-    connections = _Connections(app)
-    listening = _Listening(listener, connections)
+    connections = Connections(app)
+    others = [connections] if network is None else [connections, network.connections]
     async with trio.open_nursery() as serving:
         try:
             async with trio.open_nursery() as accepting:
-                accepting.start_soon(
-                    partial(trio.serve_listeners, connections.serve, [listening], handler_nursery=serving)
-                )
+                local = [connections.listening(listener)]
+                accepting.start_soon(partial(trio.serve_listeners, connections.serve, local, handler_nursery=serving))
+                if network is not None:
+                    accepting.start_soon(network.run, serving)
                 task_status.started()
                 await shutdown.wait()
                 accepting.cancel_scope.cancel()
             app.state.closing.set()
-            await connections.close()
+            for each in others:
+                await each.close()
         finally:
-            connections.cut()
+            for each in others:
+                each.cut()
             serving.cancel_scope.cancel()
             _unbind(socket)
 
@@ -115,10 +122,20 @@ class _Connection(TCPServer):
         await self.idle_task.stop()
 
 
-class _Connections:
+class Network(Protocol):
+    """Serves the API elsewhere than on its socket."""
+
+    connections: "Connections"
+
+    async def run(self, serving: trio.Nursery) -> None:
+        """Accept connections until cancelled; they go on in `serving`."""
+        ...
+
+
+class Connections:
     """The open connections, each served by Hypercorn."""
 
-    def __init__(self, app: Starlette) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._config = Config()
         self._config.errorlog = None
         self._config.include_server_header = False
@@ -148,6 +165,10 @@ class _Connections:
             self._idle.pop(connection, None)
             self._last_gone.set()
 
+    def listening(self, listener: trio.SocketListener) -> trio.abc.Listener[trio.SocketStream]:
+        """Return a listener that makes room where there is none."""
+        return _Listening(listener, self)
+
     def give_way(self) -> bool:
         """Let the connection end that has been without a request for the longest, if any has none."""
         oldest = next(iter(self._idle), None)
@@ -175,7 +196,7 @@ class _Connections:
 class _Listening(trio.abc.Listener[trio.SocketStream]):
     """Accepts connections, also where the process has no descriptor left: idle ones give way, and it is tried again."""
 
-    def __init__(self, listener: trio.SocketListener, connections: _Connections) -> None:
+    def __init__(self, listener: trio.SocketListener, connections: Connections) -> None:
         self._listener = listener
         self._connections = connections
         self._told_at = float("-inf")

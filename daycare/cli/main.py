@@ -47,6 +47,7 @@ from daycare.features.people import cli_can as can
 from daycare.features.people import cli_users as users
 from daycare.features.signals import cli as signals
 from daycare.features.tasks import cli as task
+from daycare.features.tokens import cli as tokens
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports this base only in some versions
 
@@ -112,6 +113,7 @@ app.add_typer(plugins.app, name="plugins")
 app.add_typer(service.app, name="service")
 app.add_typer(signals.app, name="signals")
 app.add_typer(task.app, name="task")
+app.add_typer(tokens.app, name="tokens")
 app.add_typer(users.app, name="users")
 app.add_typer(setup.config_app, name="config")
 

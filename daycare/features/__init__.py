@@ -27,8 +27,20 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.memory.store.rows import MemoryRows
     from daycare.features.signals.rows import HeartbeatRows, SignalRows
     from daycare.features.tasks.rows import TaskRows
+    from daycare.features.tokens.rows import TokenRows
 
-    return ExportRows, MemoryRows, DocumentRows, SignalRows, HeartbeatRows, TaskRows, ApprovalRows, CronRows, BudgetRows
+    return (
+        TokenRows,
+        ExportRows,
+        MemoryRows,
+        DocumentRows,
+        SignalRows,
+        HeartbeatRows,
+        TaskRows,
+        ApprovalRows,
+        CronRows,
+        BudgetRows,
+    )
 
 
 def open_store(

@@ -1,0 +1,88 @@
+"""Who calls the API, and what they may: the operator on the socket, and over the network whoever sends a token.
+
+A route is for operators unless it says that it is for `persons`, too; such a route looks at whose things are meant.
+What is not somebody's is answered as if there were none.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import msgspec
+import trio
+
+from daycare.base.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+E = TypeVar("E", bound=Callable[..., Any])
+
+_READS: Final = ("GET", "HEAD")
+
+
+class May(StrEnum):
+    """What a token is good for."""
+
+    OPERATOR = "operator"  # everything that the socket is good for
+    READ = "read"  # the same without changing anything
+    PERSON = "person"  # what a person may, with their own agents
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Who calls. `name` is the token's, empty on the socket; `ended` is set once it is revoked."""
+
+    name: str = ""
+    may: May = May.OPERATOR
+    user: str = ""
+    ended: trio.Event = msgspec.field(default_factory=trio.Event)
+
+    @property
+    def is_person(self) -> bool:
+        """Whether only what is the user's may be seen."""
+        return self.may is May.PERSON
+
+    def check_user(self, user: str) -> None:
+        """Raise `NotFoundError` for what is another person's."""
+        if self.is_person and user != self.user:
+            raise NotFoundError("USER_UNKNOWN", f"looking at {user}: there is nobody of that id")
+
+    def check_path(self, path: str) -> None:
+        """Raise `NotFoundError` for the path of another person's agent."""
+        if self.is_person and not f"{path}/".startswith(f"/{self.user}/"):
+            raise NotFoundError("AGENT_UNKNOWN", f"looking up {path}: no such agent", hint="daycare agents")
+
+
+SOCKET: Final = Caller()
+
+
+class Callers(Protocol):
+    """Knows who sends a token."""
+
+    async def caller(self, text: str, address: str) -> Caller | None:
+        """Return who sends a token from an address, None if it opens nothing."""
+        ...
+
+
+def caller_of(request: "Request") -> Caller:
+    """Return who has sent a request."""
+    found = request.scope.get("state", {}).get("caller", SOCKET)
+    assert isinstance(found, Caller)
+    return found
+
+
+def persons(endpoint: E) -> E:
+    """Mark an endpoint as one that persons may call: it checks whose things are meant."""
+    endpoint.persons = True  # type: ignore[attr-defined]
+    return endpoint
+
+
+def admits(caller: Caller, method: str, endpoint: Callable[..., Any]) -> bool:
+    """Return whether somebody may call an endpoint by a method."""
+    match caller.may:
+        case May.OPERATOR:
+            return True
+        case May.READ:
+            return method in _READS
+        case May.PERSON:
+            return getattr(endpoint, "persons", False)

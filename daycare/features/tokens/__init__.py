@@ -1,0 +1,36 @@
+"""Tokens of the API: who may use it over the network."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from daycare.feature import Feature
+
+if TYPE_CHECKING:
+    import trio
+    from starlette.routing import Route
+
+    from daycare.base.clock import Clock
+    from daycare.settings import Live
+    from daycare.store.sqlite.store import Store
+
+
+class TokensFeature(Feature):
+    """All of it. `owner` is whose tokens are that are nobody else's."""
+
+    name = "tokens"
+
+    def __init__(self, store: "Store", clock: "Clock", live: "Live", owner: str) -> None:
+        from daycare.features.tokens.service import Tokens
+
+        self.tokens = Tokens(store, clock, owner)
+        self._live = live
+
+    def routes(self, closing: "trio.Event") -> "Sequence[Route]":
+        """Return `/v1/tokens`."""
+        from daycare.features.tokens.faces import TokenOperations
+
+        return TokenOperations(self.tokens).routes()
+
+    def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
+        """Return what deletes old tokens."""
+        return {"tokens of the API": lambda now_ms: self.tokens.expire(now_ms - self._live.now.store.keep_ms)}

@@ -1,0 +1,51 @@
+"""What can be asked about tokens of the API."""
+
+from typing import Annotated
+
+import msgspec
+
+from daycare.api.callers import May
+from daycare.api.operations import Operation
+from daycare.base.meaning import meaning
+
+TokenName = Annotated[str, meaning("What it is called in lists and logs", metavar="NAME", max_length=64)]
+
+Days = Annotated[int, meaning("After how many days it expires; never without it", metavar="N", ge=1, le=3_650)]
+Whose = Annotated[str, meaning("Whose it is; the operator's without it", metavar="ID", option="--user")]
+
+
+class AddToken(Operation, frozen=True, kw_only=True):
+    """Make a token with which a program may use the API over the network. It is shown once.
+
+    A person's token does what that person may, with their own agents; an operator's all, one that may read no changes.
+    """
+
+    ROUTE = "POST /v1/tokens"
+    STATUS = 201
+    name: TokenName
+    may: Annotated[May, meaning("What it is good for: operator, read, or person", metavar="WHAT")] = May.PERSON
+    user: Whose | None = None
+    days: Days | None = None
+
+
+class ListTokens(Operation, frozen=True, kw_only=True):
+    """List tokens: whose they are, what they may, when and from where they were used last."""
+
+    ROUTE = "GET /v1/tokens"
+
+
+class RevokeToken(Operation, frozen=True, kw_only=True):
+    """Let a token open nothing from now on. What is open with it ends at once."""
+
+    ROUTE = "DELETE /v1/tokens"
+    name: TokenName
+
+
+class MadeToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A token that was just made; `token` is what a program sends as `Authorization: Bearer ...`."""
+
+    name: str
+    user: str
+    may: May
+    expires_at: int | None
+    token: str

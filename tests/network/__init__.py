@@ -1,0 +1,1 @@
+"""The API over the network: tokens, who may what, and what browsers and strangers get."""

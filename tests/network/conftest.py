@@ -1,0 +1,90 @@
+"""A daemon that listens on loopback, with two people and a token of each kind."""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from daycare.api.client import Client
+from daycare.ops.setup import initialise
+from daycare.process import EmbeddedDaemon
+from daycare.store.home import Home
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Network:
+    """Where it listens, and tokens by name: `operator`, `read`, `ann` and `bob`; an empty one is none."""
+
+    home: Path
+    port: int
+    daemon: Any
+    tokens: dict[str, str] = field(default_factory=lambda: {"": ""})
+
+    def call(
+        self,
+        who: str,
+        method: str,
+        route: str,
+        body: Any = None,
+        *,
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> httpx.Response:
+        """Call the API with somebody's token."""
+        sent = {"Authorization": f"Bearer {self.tokens[who]}"} if self.tokens[who] else {}
+        return httpx.request(
+            method,
+            f"http://127.0.0.1:{self.port}{route}",
+            params=query,
+            json=body,
+            headers=sent | (headers or {}),
+            timeout=30.0,
+        )
+
+    def locally(self, method: str, route: str, body: Any = None, **query: Any) -> Json:
+        """Call the API on the socket."""
+        client = Client(Home(self.home).socket)
+        try:
+            return client.call(method, route, body, **query)
+        finally:
+            client.close()
+
+    def add(self, name: str, **wish: Any) -> str:
+        """Make a token, keep and return it."""
+        self.tokens[name] = self.locally("POST", "/v1/tokens", {"name": name, **wish})["token"]
+        return self.tokens[name]
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[Network]:
+    home, port = tmp_path / "home", free_port()
+    home.mkdir(mode=0o700)
+    initialise(home, user_id="ann")
+    config = home / "config.toml"
+    section = f'\n[api]\nlisten = "127.0.0.1:{port}"\norigins = ["https://chat.example"]\n'
+    config.write_text(config.read_text() + section)
+    with EmbeddedDaemon(home, work=True) as daemon:
+        found = Network(home, port, daemon)
+        found.locally("POST", "/v1/users", {"id": "bob"})
+        for name, wish in (
+            ("operator", {"may": "operator"}),
+            ("read", {"may": "read"}),
+            ("ann", {}),
+            ("bob", {"user": "bob"}),
+        ):
+            found.add(name, **wish)
+        yield found

@@ -1,0 +1,113 @@
+"""Who may call what: every route, by everybody."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import httpx
+import pytest
+from starlette.routing import Route
+
+from daycare.api.app import build
+from tests.network.conftest import Network
+
+FILLED: Final = re.compile(r"\{(\w+)(?::\w+)?\}")
+
+
+def routes(network: Network) -> Iterator[tuple[str, str, Any]]:
+    """Yield method, path and endpoint of every route of the daemon."""
+    for route in build(network.daemon._daemon.services).routes:
+        assert isinstance(route, Route)
+        for method in (route.methods or set()) - {"HEAD"}:
+            yield method, FILLED.sub("1", route.path), route.endpoint
+
+
+def code(answer: httpx.Response) -> str:
+    found: str = answer.json()["error"]["code"]
+    return found
+
+
+def test_nobody_without_a_token_gets_through_to_any_route(network: Network) -> None:
+    tried = 0
+    for method, path, _ in routes(network):
+        answer = network.call("", method, path)
+        assert (answer.status_code, code(answer)) == (401, "TOKEN_NEEDED"), path
+        assert answer.headers["www-authenticate"] == "Bearer"
+        tried += 1
+    assert tried > 80
+
+
+def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_there_are_none(network: Network) -> None:
+    allowed = set()
+    for method, path, endpoint in routes(network):
+        if getattr(endpoint, "persons", False):
+            allowed.add(f"{method} {path}")
+            continue
+        answer = network.call("bob", method, path)
+        assert (answer.status_code, code(answer)) == (404, "ROUTE_UNKNOWN"), f"{method} {path}"
+    assert allowed == {
+        "POST /v1/messages", "POST /v1/stop", "GET /v1/inbox", "GET /v1/replies", "POST /v1/replies/ack",
+        "GET /v1/agents", "GET /v1/agent", "GET /v1/events",
+    }  # fmt: skip
+
+
+def test_a_token_that_may_read_changes_nothing(network: Network) -> None:
+    refused = 0
+    for method, path, _ in routes(network):
+        if method != "GET":
+            answer = network.call("read", method, path)
+            assert (answer.status_code, code(answer)) == (403, "TOKEN_READS"), f"{method} {path}"
+            refused += 1
+    assert refused > 40
+    assert network.call("read", "GET", "/v1/status").status_code == 200
+    assert network.locally("GET", "/v1/status")["stopping"] is False
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "query"),
+    [
+        ("POST", "/v1/messages", {"text": "hi", "user": "ann"}, {}),
+        ("POST", "/v1/messages", {"text": "hi", "path": "/ann/direct"}, {}),
+        ("POST", "/v1/messages", {"text": "hi", "all": True, "user": "ann"}, {}),
+        ("POST", "/v1/stop", {"path": "/ann/direct"}, {}),
+        ("GET", "/v1/inbox", None, {"path": "/ann/direct"}),
+        ("GET", "/v1/replies", None, {"path": "/ann/direct"}),
+        ("GET", "/v1/agents", None, {"user": "ann"}),
+        ("GET", "/v1/agent", None, {"path": "/ann/direct"}),
+        ("GET", "/v1/events", None, {"path": "/ann/**"}),
+        ("GET", "/v1/events", None, {"path": "/system/**"}),
+    ],
+)
+def test_what_is_another_persons_is_not_there(network: Network, method: str, path: str, body: Any, query: Any) -> None:
+    network.locally("POST", "/v1/messages", {"text": "my secret is 4711", "wait_s": 10})
+    answer = network.call("bob", method, path, body, **query)
+    assert answer.status_code == 404 and "4711" not in answer.text
+    unknown = network.call("bob", "GET", "/v1/agent", path="/bob/agent/none").json()["error"]
+    mine = network.call("bob", "GET", "/v1/agent", path="/ann/direct").json()["error"]
+    assert {**unknown, "message": ""} == {**mine, "message": ""}, "whether there is something is not told"
+
+
+def test_a_person_talks_to_their_own_agent_and_reads_its_answer(network: Network) -> None:
+    said = network.call("bob", "POST", "/v1/messages", {"text": "my cat is called Miso", "wait_s": 10}).json()
+    assert (said["state"], said["path"]) == ("done", "/bob/direct")
+    [reply] = said["replies"]
+    theirs = network.locally("POST", "/v1/messages", {"text": "hello", "wait_s": 10})["replies"][0]["seq"]
+    taken = network.call("bob", "POST", "/v1/replies/ack", {"seqs": [reply["seq"], theirs]}).json()
+    assert taken == {"acknowledged": 1}, "what was said to another person is not theirs to confirm"
+    assert [each["path"] for each in network.call("bob", "GET", "/v1/agents").json()["agents"]] == ["/bob/direct"]
+
+
+def test_a_persons_stream_has_their_own_events_only(network: Network) -> None:
+    url, headers = f"http://127.0.0.1:{network.port}/v1/events", {"Authorization": f"Bearer {network.tokens['bob']}"}
+    with httpx.stream("GET", url, headers=headers, timeout=30.0) as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == ": daycare"
+        network.locally("POST", "/v1/messages", {"text": "hello", "wait_s": 10})
+        network.call("bob", "POST", "/v1/messages", {"text": "hello", "wait_s": 10})
+        seen = []
+        for line in lines:
+            seen.append(line)
+            if line == "event: turn.finished":
+                break
+    data = [line for line in seen if line.startswith("data:")]
+    assert data and not any("/ann" in line for line in data)

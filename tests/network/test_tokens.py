@@ -1,0 +1,82 @@
+"""Tokens: shown once, kept as a hash, good for a time."""
+
+from pathlib import Path
+
+import pytest
+
+from daycare.api.callers import May
+from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
+from daycare.features import open_store
+from daycare.features.tokens.rows import TokenRows
+from daycare.features.tokens.service import Tokens
+from daycare.store.records import User
+from tests.network.conftest import Network
+from tests.store.samples import HandClock
+
+DAY_MS = 86_400_000
+
+
+async def made(location: str, clock: HandClock) -> None:
+    """Walk through a token's life."""
+    async with open_store(location, clock, inline=True) as store:
+        await store.people.add(User(id="ann", name="Ann", operator=True, keys=("direct:ann",)), "person")  # type: ignore[arg-type]
+        await store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)), "person")  # type: ignore[arg-type]
+        tokens = Tokens(store, clock, "ann")
+        token, text = await tokens.add("laptop", May.PERSON, "bob", 2)
+        assert text.startswith("daycare_") and len(text) > 40
+        caller = await tokens.caller(text, "127.0.0.1")
+        assert caller is not None and (caller.user, caller.may, caller.name) == ("bob", May.PERSON, "laptop")
+        [known] = await tokens.find()
+        assert (known.used_at, known.used_from) == (clock.now_ms(), "127.0.0.1")
+        assert await tokens.caller(text + "x", "") is await tokens.caller(text[:-1], "") is None
+        with pytest.raises(ConflictError):
+            await tokens.add("laptop", May.PERSON, "bob", None)
+        clock.ms += 2 * DAY_MS
+        assert await tokens.caller(text, "") is None, "it has expired"
+        revoked = await tokens.revoke("laptop")
+        assert revoked.no == token.no
+        with pytest.raises(NotFoundError):
+            await tokens.revoke("laptop")
+        again, other = await tokens.add("laptop", May.READ, None, None)
+        assert other != text and again.user == "ann"
+        clock.ms += 40 * DAY_MS
+        assert await tokens.expire(clock.now_ms() - 30 * DAY_MS) == 1
+        assert [each.no for each in await tokens.find()] == [again.no]
+
+
+async def test_a_token_is_good_until_it_expires_or_is_revoked() -> None:
+    await made("memory:", HandClock())
+
+
+async def test_the_database_knows_no_token(tmp_path: Path) -> None:
+    location = tmp_path / "daycare.db"
+    async with open_store(str(location), HandClock()) as store:
+        await store.people.add(User(id="ann", name="Ann", operator=True, keys=("direct:ann",)), "person")  # type: ignore[arg-type]
+        _, text = await Tokens(store, HandClock(), "ann").add("laptop", May.OPERATOR, None, None)
+        assert await store.of(TokenRows).find()
+    assert text.encode() not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("wish", "error"),
+    [
+        ({"name": "A b"}, InvalidError),
+        ({"name": "x", "user": "nobody"}, NotFoundError),
+        ({"name": "x", "user": "bob", "may": "operator"}, InvalidError),
+        ({"name": "x", "user": "bob", "may": "read"}, InvalidError),
+        ({"name": "x", "days": 0}, InvalidError),
+        ({"name": "x", "may": "all"}, InvalidError),
+    ],
+)
+def test_what_cannot_be_a_token_is_refused(
+    network: Network, wish: dict[str, object], error: type[DaycareError]
+) -> None:
+    with pytest.raises(error):
+        network.locally("POST", "/v1/tokens", wish)
+
+
+def test_no_token_stands_in_the_log(network: Network) -> None:
+    network.call("operator", "GET", "/v1/status")
+    network.call("bob", "POST", "/v1/messages", {"text": "hello", "wait_s": 10})
+    log = (network.home / "daycare.log").read_text()
+    assert log and not any(token in log for token in network.tokens.values() if token)
