@@ -142,7 +142,7 @@ class Daemon(Kernel):
             nursery.start_soon(self.keeper.keep, "metrics and spans", partial(self.observation.run, closed))
             app = build(self.services)
             network = NetworkListening(app, self.tokens.tokens, self.live) if work else None
-            await nursery.start(serve, app, self.home.socket, closed, network)
+            await nursery.start(partial(serve, app, self.home.socket, closed, network=network))
             if work:
                 nursery.start_soon(self.work)
                 nursery.start_soon(self.keeper.keep, "configuration", self.reloading.run)

@@ -47,13 +47,13 @@ def build(services: Services) -> Starlette:
     )
     for route in app.router.routes:
         assert isinstance(route, Route)
-        route.app = Admission(route.app, route.endpoint)
+        route.app = CallerAdmission(route.app, route.endpoint)
     app.router.redirect_slashes = False
     app.state.closing = closing
     return app
 
 
-class Admission:
+class CallerAdmission:
     """Lets those call a route who may; for all others there is none, or nothing that they may change."""
 
     def __init__(self, app: ASGIApp, endpoint: Callable[..., Any]) -> None:

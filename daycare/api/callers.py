@@ -9,11 +9,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
-import trio
 
 from daycare.base.errors import NotFoundError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line reads what tokens are good for, and needs neither
+    import trio
     from starlette.requests import Request
 
 E = TypeVar("E", bound=Callable[..., Any])
@@ -30,12 +30,12 @@ class May(StrEnum):
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Who calls. `name` is the token's, empty on the socket; `ended` is set once it is revoked."""
+    """Who calls. `name` is the token's, empty on the socket; `ended` is set once it is revoked, None on the socket."""
 
     name: str = ""
     may: May = May.OPERATOR
     user: str = ""
-    ended: trio.Event = msgspec.field(default_factory=trio.Event)
+    ended: "trio.Event | None" = None
 
     @property
     def is_person(self) -> bool:

@@ -34,7 +34,7 @@ _PREFLIGHT: Final = (
 )
 
 
-class Guard:
+class NetworkGuard:
     """Lets requests of the network through to `app` for those who may call, and ends them when a token is revoked."""
 
     def __init__(self, app: ASGIApp, callers: Callers, live: Live) -> None:
@@ -66,7 +66,8 @@ class Guard:
             return
         scope.setdefault("state", {})["caller"] = caller
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_cancel_when, caller.ended, nursery.cancel_scope)
+            if caller.ended is not None:
+                nursery.start_soon(_cancel_when, caller.ended, nursery.cancel_scope)
             await self._app(scope, receive, _shared(origin, send) if origin else send)
             nursery.cancel_scope.cancel()
 

@@ -7,8 +7,8 @@ import trio
 from starlette.types import ASGIApp
 
 from daycare.api.callers import Callers
-from daycare.api.guard import Guard
-from daycare.api.server import Connections
+from daycare.api.guard import NetworkGuard
+from daycare.api.server import ApiConnections
 from daycare.observe import log
 from daycare.settings import Live
 
@@ -21,7 +21,7 @@ class NetworkListening:
     """Serves `app` to those who may call it on each address that is set; the log tells what cannot be opened."""
 
     def __init__(self, app: ASGIApp, callers: Callers, live: Live) -> None:
-        self.connections = Connections(Guard(app, callers, live))
+        self.connections = ApiConnections(NetworkGuard(app, callers, live))
         self._live = live
         self._changed = trio.Event()
         live.watch(lambda config: config.api.listen, self._change)

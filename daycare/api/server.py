@@ -56,8 +56,9 @@ async def serve(
     app: Starlette,
     socket: Path,
     shutdown: trio.Event,
-    network: "Network | None" = None,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    *,
+    network: "Network | None" = None,
 ) -> None:
     """Serve `app` on the Unix socket until `shutdown`, then for at most API_CLOSE_S more; the socket file is removed.
 
@@ -67,7 +68,7 @@ async def serve(
     `ConflictError` for any other file, `UnavailableError` when the socket cannot be bound.
     """
     listener = trio.SocketListener(trio.socket.from_stdlib_socket(_bind(socket)))
-    connections = Connections(app)
+    connections = ApiConnections(app)
     others = [connections] if network is None else [connections, network.connections]
     async with trio.open_nursery() as serving:
         try:
@@ -125,14 +126,14 @@ class _Connection(TCPServer):
 class Network(Protocol):
     """Serves the API elsewhere than on its socket."""
 
-    connections: "Connections"
+    connections: "ApiConnections"
 
     async def run(self, serving: trio.Nursery) -> None:
         """Accept connections until cancelled; they go on in `serving`."""
         ...
 
 
-class Connections:
+class ApiConnections:
     """The open connections, each served by Hypercorn."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -196,7 +197,7 @@ class Connections:
 class _Listening(trio.abc.Listener[trio.SocketStream]):
     """Accepts connections, also where the process has no descriptor left: idle ones give way, and it is tried again."""
 
-    def __init__(self, listener: trio.SocketListener, connections: Connections) -> None:
+    def __init__(self, listener: trio.SocketListener, connections: ApiConnections) -> None:
         self._listener = listener
         self._connections = connections
         self._told_at = float("-inf")

@@ -8,7 +8,7 @@ from daycare.api.callers import May
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.features import open_store
 from daycare.features.tokens.rows import TokenRows
-from daycare.features.tokens.service import Tokens
+from daycare.features.tokens.service import ApiTokens
 from daycare.store.records import User
 from tests.network.conftest import Network
 from tests.store.samples import HandClock
@@ -21,7 +21,7 @@ async def made(location: str, clock: HandClock) -> None:
     async with open_store(location, clock, inline=True) as store:
         await store.people.add(User(id="ann", name="Ann", operator=True, keys=("direct:ann",)), "person")  # type: ignore[arg-type]
         await store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)), "person")  # type: ignore[arg-type]
-        tokens = Tokens(store, clock, "ann")
+        tokens = ApiTokens(store, clock, "ann")
         token, text = await tokens.add("laptop", May.PERSON, "bob", 2)
         assert text.startswith("daycare_") and len(text) > 40
         caller = await tokens.caller(text, "127.0.0.1")
@@ -52,7 +52,7 @@ async def test_the_database_knows_no_token(tmp_path: Path) -> None:
     location = tmp_path / "daycare.db"
     async with open_store(str(location), HandClock()) as store:
         await store.people.add(User(id="ann", name="Ann", operator=True, keys=("direct:ann",)), "person")  # type: ignore[arg-type]
-        _, text = await Tokens(store, HandClock(), "ann").add("laptop", May.OPERATOR, None, None)
+        _, text = await ApiTokens(store, HandClock(), "ann").add("laptop", May.OPERATOR, None, None)
         assert await store.of(TokenRows).find()
     assert text.encode() not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
 

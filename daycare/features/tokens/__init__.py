@@ -20,9 +20,9 @@ class TokensFeature(Feature):
     name = "tokens"
 
     def __init__(self, store: "Store", clock: "Clock", live: "Live", owner: str) -> None:
-        from daycare.features.tokens.service import Tokens
+        from daycare.features.tokens.service import ApiTokens
 
-        self.tokens = Tokens(store, clock, owner)
+        self.tokens = ApiTokens(store, clock, owner)
         self._live = live
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":

@@ -6,13 +6,13 @@ from starlette.routing import Route
 
 from daycare.api.operations import route
 from daycare.features.tokens.operations import AddToken, ListTokens, MadeToken, RevokeToken
-from daycare.features.tokens.service import Tokens
+from daycare.features.tokens.service import ApiTokens
 
 
 class TokenOperations:
     """`/v1/tokens`."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: ApiTokens) -> None:
         self._tokens = tokens
 
     def routes(self) -> list[Route]:

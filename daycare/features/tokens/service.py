@@ -27,7 +27,7 @@ _USED_EVERY_MS: Final = 60_000
 _DAY_MS: Final = 86_400_000
 
 
-class Tokens:
+class ApiTokens:
     """Makes, finds and revokes tokens; `owner` is whose they are if nobody else is named."""
 
     def __init__(self, store: Store, clock: Clock, owner: str) -> None:
