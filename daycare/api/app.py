@@ -16,6 +16,7 @@ from daycare.api import (
     routes_dead,
     routes_files,
     routes_messages,
+    routes_openai,
 )
 from daycare.api.callers import SOCKET, admits
 from daycare.api.services import Services
@@ -34,6 +35,7 @@ def build(services: Services) -> Starlette:
         routes=[
             *routes_messages.Messages(services, closing).routes(),
             *routes_files.FileRoutes(services).routes(),
+            *routes_openai.OpenAIRoutes(services, closing).routes(),
             *routes_agents.AgentRoutes(services).routes(),
             *routes_dead.DeadLetterRoutes(services).routes(),
             *(route for feature in services.features for route in feature.routes(closing)),
@@ -138,7 +140,7 @@ async def _refuse(error: DaycareError, scope: Scope, receive: Receive, send: Sen
     """Answer while the rest of the body is read and forgotten: unread, it would hold up the answer."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_forget, receive)
-        await errors.error_response(error, headers={"Connection": "close"})(scope, receive, send)
+        await errors.error_response(error, scope["path"], headers={"Connection": "close"})(scope, receive, send)
         nursery.cancel_scope.cancel()
 
 

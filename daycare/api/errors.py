@@ -15,6 +15,10 @@ from daycare.observe.log import logger
 
 _encode = msgspec.json.Encoder().encode
 _PATH_SHOWN_CHARS: Final = 500
+_SERVERS_FAULT: Final = 500
+_OPENAI_KINDS: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+OPENAI: Final = "/openai/"  # below it OpenAI's protocol is spoken
 
 
 class BodyTooLargeError(InvalidError):
@@ -45,20 +49,28 @@ def error_view(error: DaycareError) -> dict[str, Any]:
     }
 
 
-def error_response(error: DaycareError, status: int = 0, headers: dict[str, str] | None = None) -> Response:
-    """Return the answer that tells a client about `error`, with its class's status unless another is given."""
-    headers = dict(headers or {})
+def error_response(error: DaycareError, path: str, status: int = 0, headers: dict[str, str] | None = None) -> Response:
+    """Return the answer that tells a client about `error`, with its class's status unless another is given.
+
+    `path` is what was asked for: who speaks OpenAI's protocol is told in its words.
+    """
+    headers, status = dict(headers or {}), status or error.http_status
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
-    return Response(
-        _encode({"error": error_view(error)}), status or error.http_status, headers, media_type="application/json"
-    )
+    view = openai_error(error, status) if path.startswith(OPENAI) else error_view(error)
+    return Response(_encode({"error": view}), status, headers, media_type="application/json")
+
+
+def openai_error(error: DaycareError, status: int) -> dict[str, Any]:
+    """Return what a client of OpenAI's protocol is told of `error`."""
+    kind = _OPENAI_KINDS.get(status, "invalid_request_error" if status < _SERVERS_FAULT else "server_error")
+    return {"message": str(error), "type": kind, "param": None, "code": error.code}
 
 
 async def refused(request: Request, error: Exception) -> Response:
     """Answer a `DaycareError`."""
     assert isinstance(error, DaycareError)
-    return error_response(error)
+    return error_response(error, request.scope["path"])
 
 
 async def unrouted(request: Request, error: Exception) -> Response:
@@ -74,14 +86,15 @@ async def unrouted(request: Request, error: Exception) -> Response:
         wrong = InvalidError(
             "ROUTE_UNKNOWN", f"{tried}: there is no such route", hint="doc/extend/api-reference.md lists them"
         )
-    return error_response(wrong, error.status_code, dict(error.headers or {}))
+    return error_response(wrong, request.scope["path"], error.status_code, dict(error.headers or {}))
 
 
 async def defect(request: Request, error: Exception) -> Response:
     """Answer an exception that nobody expected. Its text, which may hold anything, is neither sent nor logged."""
     log_defect(f"{request.method} {request.scope['path']}", error)
     return error_response(
-        DaycareError("DEFECT", f"{request.method} {request.scope['path']}: a defect in daycare", hint="daycare logs")
+        DaycareError("DEFECT", f"{request.method} {request.scope['path']}: a defect in daycare", hint="daycare logs"),
+        request.scope["path"],
     )
 
 

@@ -62,7 +62,7 @@ class NetworkGuard:
             self._count(caller)
         except DaycareError as error:
             more = {"WWW-Authenticate": "Bearer"} if isinstance(error, UnauthorizedError) else {}
-            await error_response(error, headers={"Connection": "close"} | more)(scope, receive, send)
+            await error_response(error, scope["path"], headers={"Connection": "close"} | more)(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller
         async with trio.open_nursery() as nursery:

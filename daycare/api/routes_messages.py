@@ -1,8 +1,7 @@
 """Messages in, replies out: what a terminal or a program needs to talk to an agent."""
 
 import secrets
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import trio
@@ -14,18 +13,18 @@ from starlette.routing import Route
 from daycare.api.callers import caller_of, persons
 from daycare.api.documents import Limit, Number, PathQuery, RequestDocument, answer, body, query
 from daycare.api.errors import error_view
+from daycare.api.replies import DirectReplies
 from daycare.api.routes_agents import agent_at, agent_view
 from daycare.api.services import Services
 from daycare.api.wanted import outcome
 from daycare.base.connector import DIRECT
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError
-from daycare.base.events import ReplySent
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import API_PAGE_MAX_ROWS, API_WAIT_MAX_S, FILES_MAX, OUTBOX_MAX_MESSAGES
+from daycare.base.limits import API_WAIT_MAX_S, FILES_MAX, OUTBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
 from daycare.observe.spans import accept_id, joined, trace_id
 from daycare.plugin import Inbound
-from daycare.store.records import OutboxRow, Receipt
+from daycare.store.records import Receipt
 
 
 class PostBody(RequestDocument, frozen=True, kw_only=True):
@@ -60,6 +59,7 @@ class Messages:
         self._services = services
         self._store = services.store
         self._closing = closing
+        self._replies = DirectReplies(services.store.outbox, services.bus, services.clock)
 
     def routes(self) -> list[Route]:
         """Return the routes of this file."""
@@ -110,7 +110,7 @@ class Messages:
             view["trouble"] = msgspec.to_builtins(trouble)
         ended = receipt.state in ("done", "stopped")
         if ended:
-            view["replies"] = await self._unread(receipt.path, wanted=lambda row: _answers(receipt, row))
+            view["replies"] = await self._replies.answering(receipt)
         response = answer(view, 200 if ended else 202)
         response.headers["traceparent"] = mine
         return response
@@ -165,7 +165,7 @@ class Messages:
         """Show the replies of a path, dead incarnations included, that no terminal has confirmed."""
         wish = query(request, Page)
         caller_of(request).check_path(wish.path)
-        rows = await self._unread(wish.path, after=wish.after, limit=wish.limit)
+        rows = await self._replies.unread(wish.path, after=wish.after, limit=wish.limit)
         if not rows:
             await agent_at(self._services, wish.path)  # there is nothing, or there is no such agent
         return answer({"replies": rows})
@@ -174,55 +174,9 @@ class Messages:
     async def acknowledge(self, request: Request) -> Response:
         """Take the word of a terminal that it has shown these replies; replies of other connectors stay as they are."""
         shown = dict.fromkeys((await body(request, ShownReplies)).seqs)
-        found = [await self._store.outbox.get(seq) for seq in shown]
         caller = caller_of(request)
-        rows = [row for row in found if row is not None and row.connector == DIRECT and row.state in _UNREAD]
-        rows = [row for row in rows if row.user == caller.user or not caller.is_person]
-        acknowledged = await self._store.outbox.sent([row.seq for row in rows], "shown") if rows else 0
-        for row in rows:
-            self._services.bus.publish(
-                ReplySent(
-                    at_ms=self._services.clock.now_ms(),
-                    path=row.path,
-                    user=row.user,
-                    agent_id=row.agent_id,
-                    trace=row.trace,
-                    outbox=row.seq,
-                    connector=row.connector,
-                    waited_ms=self._services.clock.now_ms() - row.created_at,
-                )
-            )
-        return answer({"acknowledged": acknowledged})
-
-    async def _unread(
-        self,
-        path: str,
-        *,
-        after: int = 0,
-        limit: int = API_PAGE_MAX_ROWS,
-        wanted: Callable[[OutboxRow], Any] = lambda row: True,
-    ) -> list[OutboxRow]:
-        found: list[OutboxRow] = []
-        while len(found) < limit:
-            page = await self._store.outbox.unread(path, after=after, limit=limit)
-            found += [row for row in page if row.connector == DIRECT and wanted(row)]
-            if len(page) < limit:
-                break
-            after = page[-1].seq
-        return found[:limit]
-
-
-_UNREAD = ("waiting", "sending")
-
-
-def _answers(receipt: Receipt, row: OutboxRow) -> bool:
-    """Tell whether a reply belongs to a message: merged messages are answered by a turn that has the first's trace.
-
-    What was said of the message while it waited is no answer to it.
-    """
-    if row.turn is None:
-        return receipt.turn is None and row.trace == receipt.trace  # of a command
-    return row.turn == receipt.turn or row.trace == receipt.trace
+        rows = [row for row in await self._replies.of([*shown]) if row.user == caller.user or not caller.is_person]
+        return answer({"acknowledged": await self._replies.confirm(rows)})
 
 
 def _fresh_key() -> str:

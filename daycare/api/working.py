@@ -54,7 +54,7 @@ class Working(Response, Generic[P]):
                     await self._line(send, {"progress": self._progress}, begin=not begun)
                     begun = True
         if isinstance(last, DaycareError) and not begun:
-            await error_response(last)(scope, receive, send)
+            await error_response(last, scope["path"])(scope, receive, send)
             return
         await self._line(send, _told(last), begin=not begun)
         await send({"type": "http.response.body", "body": b""})

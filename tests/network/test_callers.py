@@ -48,6 +48,7 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     assert allowed == {
         "POST /v1/messages", "POST /v1/stop", "GET /v1/inbox", "GET /v1/replies", "POST /v1/replies/ack",
         "GET /v1/agents", "GET /v1/agent", "GET /v1/events",
+        "GET /openai/v1/models", "POST /openai/v1/chat/completions",
     }  # fmt: skip
 
 

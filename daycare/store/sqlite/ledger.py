@@ -66,6 +66,13 @@ class Ledger:
         self._reader = reader
         self._readers = readers
 
+    async def tokens(self, turn: int) -> tuple[int, int]:
+        """Return how many tokens the models of a turn were given, and how many they made."""
+        given, made = self._reader.execute(
+            "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0) FROM spend WHERE turn = ?", (turn,)
+        ).fetchall()[0]
+        return int(str(given)), int(str(made))
+
     async def record(self, events: list[tuple[int, str, str, str, str]]) -> None:
         """Append events in order: (wall ms, user, path, trace, JSON). The newest `EVENTS_MAX_ROWS` are kept."""
 
