@@ -98,10 +98,10 @@ class BodyBound:
                 body = await _read(receive, most)
         except trio.TooSlowError:
             late = InvalidError("BODY_LATE", f"reading a body: it was not complete after {API_BODY_DEADLINE_S:g} s")
-            await _refuse(late, scope, receive, send)
+            await errors.refuse(late, scope, receive, send)
             return
         except errors.BodyTooLargeError as error:
-            await _refuse(error, scope, receive, send)
+            await errors.refuse(error, scope, receive, send)
             return
         if body is not None:
             await self._app(scope, _again(body, receive), send)
@@ -134,19 +134,6 @@ def _too_large(max_bytes: int) -> errors.BodyTooLargeError:
     return errors.BodyTooLargeError(
         "BODY_TOO_LARGE", f"reading a body: it has over {max_bytes} bytes", hint="split it, or put it into a file"
     )
-
-
-async def _refuse(error: DaycareError, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer while the rest of the body is read and forgotten: unread, it would hold up the answer."""
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_forget, receive)
-        await errors.error_response(error, scope["path"], headers={"Connection": "close"})(scope, receive, send)
-        nursery.cancel_scope.cancel()
-
-
-async def _forget(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

@@ -6,6 +6,7 @@ What is not somebody's is answered as if there were none.
 
 from collections.abc import Callable
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -30,12 +31,16 @@ class May(StrEnum):
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Who calls. `name` is the token's, empty on the socket; `ended` is set once it is revoked, None on the socket."""
+    """Who calls. `name` is the token's, empty on the socket.
+
+    `ended` is set once it is revoked, None on the socket; `left_s` is until it expires.
+    """
 
     name: str = ""
     may: May = May.OPERATOR
     user: str = ""
     ended: "trio.Event | None" = None
+    left_s: float = inf
 
     @property
     def is_person(self) -> bool:

@@ -5,9 +5,11 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
+import trio
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from daycare.base.error_boundary import origin_of
 from daycare.base.errors import DaycareError, InvalidError
@@ -65,6 +67,22 @@ def openai_error(error: DaycareError, status: int) -> dict[str, Any]:
     """Return what a client of OpenAI's protocol is told of `error`."""
     kind = _OPENAI_KINDS.get(status, "invalid_request_error" if status < _SERVERS_FAULT else "server_error")
     return {"message": str(error), "type": kind, "param": None, "code": error.code}
+
+
+async def refuse(
+    error: DaycareError, scope: Scope, receive: Receive, send: Send, headers: dict[str, str] | None = None
+) -> None:
+    """Answer while the rest of the body is read and forgotten: unread, it would hold up the answer."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_forget, receive)
+        response = error_response(error, scope["path"], headers={"Connection": "close"} | (headers or {}))
+        await response(scope, receive, send)
+        nursery.cancel_scope.cancel()
+
+
+async def _forget(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def refused(request: Request, error: Exception) -> Response:

@@ -13,12 +13,12 @@ import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daycare.api.callers import Caller, Callers
-from daycare.api.errors import NotAllowedError, UnauthorizedError, error_response
+from daycare.api.errors import NotAllowedError, UnauthorizedError, refuse
 from daycare.base.bounded import Bounded
 from daycare.base.errors import BusyError, DaycareError
 from daycare.settings import Live
 
-API_WRONG_TOKENS_MAX: Final = 10  # of an address within API_WRONG_S; then it waits
+API_WRONG_TOKENS_MAX: Final = 10  # of an address within API_WRONG_S; then wrong ones are not looked at any more
 API_WRONG_S: Final = 60.0
 API_CALLS_BURST: Final = 200  # of a token at once ...
 API_CALLS_PER_S: Final = 50.0  # ... and for long
@@ -47,7 +47,7 @@ class NetworkGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await send({"type": "websocket.close", "code": 1008})
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         address = (scope.get("client") or ("", 0))[0]
@@ -62,10 +62,11 @@ class NetworkGuard:
             self._count(caller)
         except DaycareError as error:
             more = {"WWW-Authenticate": "Bearer"} if isinstance(error, UnauthorizedError) else {}
-            await error_response(error, scope["path"], headers={"Connection": "close"} | more)(scope, receive, send)
+            await refuse(error, scope, receive, send, headers=more)
             return
         scope.setdefault("state", {})["caller"] = caller
         async with trio.open_nursery() as nursery:
+            nursery.cancel_scope.deadline = trio.current_time() + caller.left_s
             if caller.ended is not None:
                 nursery.start_soon(_cancel_when, caller.ended, nursery.cancel_scope)
             await self._app(scope, receive, _shared(origin, send) if origin else send)
@@ -91,12 +92,6 @@ class NetworkGuard:
             )
 
     async def _caller(self, header: str, address: str) -> Caller:
-        wrong, since = self._wrong.get(address, (0, 0.0))
-        left_s = since + API_WRONG_S - time.monotonic()
-        if wrong >= API_WRONG_TOKENS_MAX and left_s > 0:
-            raise BusyError(
-                "TOKENS_WRONG", "call the API: too many wrong tokens came from this address", retry_after_s=left_s
-            )
         if not header:
             raise UnauthorizedError(
                 "TOKEN_NEEDED", "call the API: without a token", hint="send one of `daycare tokens add` as bearer token"
@@ -104,12 +99,24 @@ class NetworkGuard:
         text = header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
         caller = await self._callers.caller(text, address) if text else None
         if caller is None:
-            self._wrong[address] = (wrong + 1, since) if left_s > 0 else (1, time.monotonic())
-            raise UnauthorizedError(
-                "TOKEN_WRONG", "call the API: this token opens nothing", hint="daycare tokens list; daycare tokens add"
-            )
-        self._wrong.pop(address, None)
+            raise self._wrong_token(address)
         return caller
+
+    def _wrong_token(self, address: str) -> DaycareError:
+        """Return what somebody is told; others at the same address, such as a proxy's, pay for nothing."""
+        now = time.monotonic()
+        wrong, since = self._wrong.get(address, (0, now))
+        left_s = since + API_WRONG_S - now
+        if left_s <= 0:
+            wrong, since = 0, now
+        if wrong >= API_WRONG_TOKENS_MAX:
+            return BusyError(
+                "TOKENS_WRONG", "call the API: too many wrong tokens came from this address", retry_after_s=left_s
+            )
+        self._wrong[address] = (wrong + 1, since)
+        return UnauthorizedError(
+            "TOKEN_WRONG", "call the API: this token opens nothing", hint="daycare tokens list; daycare tokens add"
+        )
 
     def _count(self, caller: Caller) -> None:
         """Take one call of those that a token has; they come back with time."""

@@ -25,7 +25,8 @@ async def made(location: str, clock: HandClock) -> None:
         token, text = await tokens.add("laptop", May.PERSON, "bob", 2)
         assert text.startswith("daycare_") and len(text) > 40
         caller = await tokens.caller(text, "127.0.0.1")
-        assert caller is not None and (caller.user, caller.may, caller.name) == ("bob", May.PERSON, "laptop")
+        assert caller is not None and caller.left_s == 2 * 86_400
+        assert (caller.user, caller.may, caller.name) == ("bob", May.PERSON, "laptop")
         [known] = await tokens.find()
         assert (known.used_at, known.used_from) == (clock.now_ms(), "127.0.0.1")
         assert await tokens.caller(text + "x", "") is await tokens.caller(text[:-1], "") is None
@@ -39,9 +40,14 @@ async def made(location: str, clock: HandClock) -> None:
             await tokens.revoke("laptop")
         again, other = await tokens.add("laptop", May.READ, None, None)
         assert other != text and again.user == "ann"
+        assert await tokens.caller(other, "") is not None
+        _, theirs = await tokens.add("phone", May.PERSON, "bob", None)
+        assert await tokens.caller(theirs, "") is not None
+        await store.people.remove("bob")
+        assert await tokens.caller(theirs, "") is None, "whose it is, is gone"
         clock.ms += 40 * DAY_MS
         assert await tokens.expire(clock.now_ms() - 30 * DAY_MS) == 1
-        assert [each.no for each in await tokens.find()] == [again.no]
+        assert [each.name for each in await tokens.find()] == ["phone", "laptop"]
 
 
 async def test_a_token_is_good_until_it_expires_or_is_revoked() -> None:

@@ -5,6 +5,7 @@ A token is 32 random bytes, so its SHA-256 says nothing about it and need not be
 
 import hashlib
 import secrets
+from math import inf
 from typing import Final
 
 import trio
@@ -81,11 +82,15 @@ class ApiTokens:
         now = self._clock.now_ms()
         if token is None or token.revoked_at is not None or (token.expires_at is not None and token.expires_at <= now):
             return None
+        known = await self._people.get(token.user)
+        if known is None or (token.may is not May.PERSON and not known.operator):
+            return None
         hide(text)
         if token.used_at is None or token.used_at + _USED_EVERY_MS <= now or token.used_from != address:
             await self._rows.used(token.no, address)
         ended = self._ended.setdefault(token.no, trio.Event())
-        return Caller(name=token.name, may=token.may, user=token.user, ended=ended)
+        left_s = inf if token.expires_at is None else (token.expires_at - now) / 1_000
+        return Caller(name=token.name, may=token.may, user=token.user, ended=ended, left_s=left_s)
 
     async def expire(self, before_ms: int) -> int:
         """Delete some tokens that have opened nothing for long; return how many."""
