@@ -66,7 +66,7 @@ class CallerAdmission:
         """Serve one request."""
         caller = scope.get("state", {}).get("caller", SOCKET)
         if not admits(caller, scope["method"], self._endpoint):
-            if caller.is_person:
+            if caller.own_only:
                 raise HTTPException(404)
             raise errors.NotAllowedError(
                 "TOKEN_READS", f"{scope['method']} {scope['path']}: this token may read, and change nothing"

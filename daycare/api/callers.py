@@ -1,7 +1,7 @@
 """Who calls the API, and what they may: the operator on the socket, and over the network whoever sends a token.
 
-A route is for operators unless it says that it is for `persons`, too; such a route looks at whose things are meant.
-What is not somebody's is answered as if there were none.
+A route is for operators unless it says that it is for `persons` or `deciders`, too: then it looks at whose things are
+meant. What is not somebody's is answered as if there were none.
 """
 
 from collections.abc import Callable
@@ -28,6 +28,7 @@ class May(StrEnum):
     OPERATOR = "operator"  # everything that the socket is good for
     READ = "read"  # the same without changing anything
     PERSON = "person"  # what a person may, with their own agents
+    APPROVE = "approve"  # to decide what that person's agents ask for, and nothing else
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,18 +44,18 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     left_s: float = inf
 
     @property
-    def is_person(self) -> bool:
+    def own_only(self) -> bool:
         """Whether only what is the user's may be seen."""
-        return self.may is May.PERSON
+        return self.may in (May.PERSON, May.APPROVE)
 
     def check_user(self, user: str) -> None:
         """Raise `NotFoundError` for what is another person's."""
-        if self.is_person and user != self.user:
+        if self.own_only and user != self.user:
             raise NotFoundError("USER_UNKNOWN", f"looking at {user}: there is nobody of that id")
 
     def check_path(self, path: str) -> None:
         """Raise `NotFoundError` for the path of another person's agent."""
-        if self.is_person and not f"{path}/".startswith(f"/{self.user}/"):
+        if self.own_only and not f"{path}/".startswith(f"/{self.user}/"):
             raise NotFoundError("AGENT_UNKNOWN", f"looking up {path}: no such agent", hint="daycare agents")
 
 
@@ -78,7 +79,13 @@ def caller_of(request: "Request") -> Caller:
 
 def persons(endpoint: E) -> E:
     """Mark an endpoint as one that persons may call: it checks whose things are meant."""
-    endpoint.persons = True  # type: ignore[attr-defined]
+    endpoint.callers = (May.PERSON,)  # type: ignore[attr-defined]
+    return endpoint
+
+
+def deciders(endpoint: E) -> E:
+    """Mark an endpoint as one for persons, and for those who only decide in their place."""
+    endpoint.callers = (May.PERSON, May.APPROVE)  # type: ignore[attr-defined]
     return endpoint
 
 
@@ -89,5 +96,5 @@ def admits(caller: Caller, method: str, endpoint: Callable[..., Any]) -> bool:
             return True
         case May.READ:
             return method in _READS
-        case May.PERSON:
-            return getattr(endpoint, "persons", False)
+        case May.PERSON | May.APPROVE:
+            return caller.may in getattr(endpoint, "callers", ())

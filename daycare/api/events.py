@@ -35,7 +35,7 @@ class EventsQuery(RequestDocument, frozen=True, kw_only=True):
 def event_stream(request: Request, bus: Bus, closing: trio.Event) -> "EventStream":
     """Return the stream that a request asks for. Raises `InvalidError` for a pattern or name that matches nothing."""
     wish, caller = query(request, EventsQuery), caller_of(request)
-    if caller.is_person:
+    if caller.own_only:
         wish = replace(wish, path=wish.path or f"/{caller.user}/**")
         caller.check_path(str(wish.path))
     if wish.path is not None:

@@ -93,7 +93,7 @@ class AgentRoutes:
     async def find(self, request: Request) -> Response:
         """List agents."""
         wish, caller = query(request, AgentsQuery), caller_of(request)
-        user = caller.user if caller.is_person and wish.user is None else wish.user
+        user = caller.user if caller.own_only and wish.user is None else wish.user
         if user is not None:
             caller.check_user(user)
         found = await self._store.agents.find(

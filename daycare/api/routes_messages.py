@@ -175,7 +175,7 @@ class Messages:
         """Take the word of a terminal that it has shown these replies; replies of other connectors stay as they are."""
         shown = dict.fromkeys((await body(request, ShownReplies)).seqs)
         caller = caller_of(request)
-        rows = [row for row in await self._replies.of([*shown]) if row.user == caller.user or not caller.is_person]
+        rows = [row for row in await self._replies.of([*shown]) if row.user == caller.user or not caller.own_only]
         return answer({"acknowledged": await self._replies.confirm(rows)})
 
 

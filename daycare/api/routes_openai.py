@@ -92,7 +92,7 @@ class OpenAIRoutes:
     async def models(self, request: Request) -> Response:
         """List the agents that can be talked to, as models."""
         caller = caller_of(request)
-        user = caller.user if caller.is_person else None
+        user = caller.user if caller.own_only else None
         agents = await self._services.store.agents.find(user=user, limit=API_PAGE_MAX_ROWS)
         named = [(_MODEL, 0), *((f"{_MODEL}{agent.path}", agent.created_at // 1_000) for agent in agents)]
         models = [{"id": name, "object": "model", "created": at, "owned_by": _MODEL} for name, at in named]

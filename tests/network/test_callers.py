@@ -9,6 +9,7 @@ import pytest
 from starlette.routing import Route
 
 from daycare.api.app import build
+from daycare.api.callers import May
 from tests.network.conftest import Network
 
 FILLED: Final = re.compile(r"\{(\w+)(?::\w+)?\}")
@@ -38,18 +39,24 @@ def test_nobody_without_a_token_gets_through_to_any_route(network: Network) -> N
 
 
 def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_there_are_none(network: Network) -> None:
+    network.add("phone", user="bob", may="approve")
     allowed = set()
     for method, path, endpoint in routes(network):
-        if getattr(endpoint, "persons", False):
-            allowed.add(f"{method} {path}")
-            continue
-        answer = network.call("bob", method, path)
-        assert (answer.status_code, code(answer)) == (404, "ROUTE_UNKNOWN"), f"{method} {path}"
-    assert allowed == {
-        "POST /v1/messages", "POST /v1/stop", "GET /v1/inbox", "GET /v1/replies", "POST /v1/replies/ack",
-        "GET /v1/agents", "GET /v1/agent", "GET /v1/events",
-        "GET /openai/v1/models", "POST /openai/v1/chat/completions",
-    }  # fmt: skip
+        for who, may in (("bob", May.PERSON), ("phone", May.APPROVE)):
+            if may in getattr(endpoint, "callers", ()):
+                allowed.add(f"{may} {method} {path}")
+                continue
+            answer = network.call(who, method, path)
+            assert (answer.status_code, code(answer)) == (404, "ROUTE_UNKNOWN"), f"{may} {method} {path}"
+    decisions = {"GET /v1/approvals", "GET /v1/approvals/1", "POST /v1/approvals/approve"}
+    decisions |= {"POST /v1/approvals/1/decide", "POST /v1/approvals/1/undo"}
+    talk = {"POST /v1/messages", "POST /v1/stop", "GET /v1/inbox", "GET /v1/replies", "POST /v1/replies/ack"}
+    talk |= {"GET /openai/v1/models", "POST /openai/v1/chat/completions"}
+    agents = {"GET /v1/agents", "GET /v1/agent", "GET /v1/events"}
+    assert {each for each in allowed if each.startswith("approve")} == {f"approve {each}" for each in decisions}
+    assert {each for each in allowed if each.startswith("person")} == {
+        f"person {each}" for each in decisions | talk | agents
+    }
 
 
 def test_a_token_that_may_read_changes_nothing(network: Network) -> None:
@@ -75,6 +82,9 @@ def test_a_token_that_may_read_changes_nothing(network: Network) -> None:
         ("GET", "/v1/replies", None, {"path": "/ann/direct"}),
         ("GET", "/v1/agents", None, {"user": "ann"}),
         ("GET", "/v1/agent", None, {"path": "/ann/direct"}),
+        ("GET", "/v1/approvals", None, {"user": "ann"}),
+        ("GET", "/v1/approvals/1", None, {}),
+        ("POST", "/v1/approvals/1/decide", {"verdict": "approve", "seen": "00000000", "user": "ann"}, {}),
         ("GET", "/v1/events", None, {"path": "/ann/**"}),
         ("GET", "/v1/events", None, {"path": "/system/**"}),
     ],

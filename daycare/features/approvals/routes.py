@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.actors.directory import Directory
+from daycare.api.callers import Caller, caller_of, deciders
 from daycare.api.documents import Number, RequestDocument, answer, body, query, segment
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, InvalidError
@@ -20,7 +21,7 @@ from daycare.base.limits import (
 )
 from daycare.features.approvals.records import SEEN_MIN_CHARS, Approval, ApprovalState, Grant
 from daycare.features.approvals.rows import ApprovalRows
-from daycare.features.approvals.service import ApprovalsService, Approver
+from daycare.features.approvals.service import ApprovalsService, Approver, unknown
 from daycare.features.approvals.views import ApprovalView, flags, name_of, title
 from daycare.rules.lengthy import aside
 from daycare.store.sqlite.store import Store
@@ -101,48 +102,63 @@ class ApprovalRoutes:
             Route("/v1/approvals/{no}/undo", self.undo, methods=["POST"]),
         ]
 
+    @deciders
     async def find(self, request: Request) -> Response:
         """List requests, without their texts; and what is granted."""
-        wish = query(request, ApprovalsQuery)
+        wish, caller = query(request, ApprovalsQuery), caller_of(request)
+        user = caller.user if caller.own_only and wish.user is None else wish.user
+        if user is not None:
+            caller.check_user(user)
         states = () if wish.all else (ApprovalState.PENDING,)
-        found = await self._rows.find(decider=wish.user, states=states, before=wish.before, limit=wish.limit)
+        found = await self._rows.find(decider=user, states=states, before=wish.before, limit=wish.limit)
         now_ms = self._clock.now_ms()
         granted = [await self._grant(each) for each in await self._rows.grants() if each.until > now_ms]
+        granted = [each for each in granted if each["user"] == caller.user or not caller.own_only]
         return answer({"approvals": [_listed(it) for it in found], "granted": granted})
 
+    @deciders
     async def show(self, request: Request) -> Response:
         """Show a request with its text and what it would change."""
-        return answer(await _shown(await self._service.show(segment(request, "no", Number))))
+        no = segment(request, "no", Number)
+        await self._check(caller_of(request), no)
+        return answer(await _shown(await self._service.show(no)))
 
+    @deciders
     async def decide(self, request: Request) -> Response:
         """Decide a request; an edited one is pending still, and shown as it is now."""
         no = segment(request, "no", Number)
         wish = await body(request, DecisionBody)
+        await self._check(caller_of(request), no)
         it = await self._service.decide(
-            no, wish.verdict, await self._person(wish.user), wish.seen, text=wish.text, why=wish.why
+            no, wish.verdict, await self._person(request, wish.user), wish.seen, text=wish.text, why=wish.why
         )
         return answer(
             await _shown(await self._service.show(it.no)) if it.state is ApprovalState.PENDING else _listed(it)
         )
 
+    @deciders
     async def approve(self, request: Request) -> Response:
         """Approve several; each is decided by itself."""
         wish = await body(request, Batch)
         items = [(item.no, item.seen) for item in wish.items]
-        done = await self._service.approve_each(items, await self._person(wish.user))
+        for no, _ in items:
+            await self._check(caller_of(request), no)
+        done = await self._service.approve_each(items, await self._person(request, wish.user))
         return answer({"results": [_result(it, error) for it, error in done]})
 
+    @deciders
     async def undo(self, request: Request) -> Response:
         """Take back what a request did."""
         no = segment(request, "no", Number)
         wish = await body(request, Undoing)
-        return answer(_listed(await self._service.undo(no, await self._person(wish.user))))
+        await self._check(caller_of(request), no)
+        return answer(_listed(await self._service.undo(no, await self._person(request, wish.user))))
 
     async def auto(self, request: Request) -> Response:
         """Let a kind of request of an agent be approved at once for a while."""
         wish = await body(request, GrantBody)
         agent = await self._directory.at(wish.path)
-        grant = await self._service.auto(agent, wish.kind, wish.hours, await self._person(wish.user))
+        grant = await self._service.auto(agent, wish.kind, wish.hours, await self._person(request, wish.user))
         return answer(await self._grant(grant))
 
     async def _grant(self, grant: Grant) -> dict[str, Any]:
@@ -150,9 +166,16 @@ class ApprovalRoutes:
         fields: dict[str, Any] = msgspec.to_builtins(grant)
         return fields | {"path": agent.path if agent else ""}
 
-    async def _person(self, user: str | None) -> Approver:
-        """Whoever reaches the socket is the operator, and may speak for a user they name, as everywhere."""
-        user = user or self._owner
+    async def _check(self, caller: Caller, no: int) -> None:
+        """Raise `NotFoundError` for a request that is another person's to decide."""
+        if caller.own_only and (await self._service.show(no)).approval.decider != caller.user:
+            raise unknown(no)
+
+    async def _person(self, request: Request, user: str | None) -> Approver:
+        """Operators may speak for a user they name, as everywhere; others for themselves."""
+        caller = caller_of(request)
+        user = user or caller.user or self._owner
+        caller.check_user(user)
         if await self._store.people.get(user) is None:
             raise InvalidError("USER_UNKNOWN", f"deciding as {user}: no such user", hint="daycare users list")
         return Approver(user, f"direct:{user}")

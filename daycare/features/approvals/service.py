@@ -176,7 +176,7 @@ class ApprovalsService:
         """Return a request. Raises `NotFoundError`."""
         it = await self._rows.get(no)
         if it is None:
-            raise NotFoundError("APPROVAL_UNKNOWN", f"looking up request {no}: there is none", hint="daycare approvals")
+            raise unknown(no)
         return it
 
     async def show(self, no: int) -> ApprovalView:
@@ -440,3 +440,8 @@ def _changed(no: int, why: str) -> ConflictError:
 
 def _salt() -> str:
     return secrets.token_hex(16)
+
+
+def unknown(no: int) -> NotFoundError:
+    """Return what is told of a request that there is not, or that is not for somebody to see."""
+    return NotFoundError("APPROVAL_UNKNOWN", f"looking up request {no}: there is none", hint="daycare approvals")

@@ -17,13 +17,14 @@ Whose = Annotated[str, meaning("Whose it is; the operator's without it", metavar
 class AddToken(Operation, frozen=True, kw_only=True):
     """Make a token with which a program may use the API over the network. It is shown once.
 
-    A person's token does what that person may, with their own agents; an operator's all, one that may read no changes.
+    A person's token does what that person may, with their own agents, one to approve only decides what these ask for;
+    an operator's does all, one to read changes nothing.
     """
 
     ROUTE = "POST /v1/tokens"
     STATUS = 201
     name: TokenName
-    may: Annotated[May, meaning("What it is good for: operator, read, or person", metavar="WHAT")] = May.PERSON
+    may: Annotated[May, meaning("What it is good for: operator, read, person or approve", metavar="WHAT")] = May.PERSON
     user: Whose | None = None
     days: Days | None = None
 

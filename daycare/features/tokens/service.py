@@ -44,7 +44,7 @@ class ApiTokens:
         known = await self._people.get(user)
         if known is None:
             raise NotFoundError("USER_UNKNOWN", f"adding a token for {user}: no user has this id", hint="daycare users")
-        if may is not May.PERSON and not known.operator:
+        if may in (May.OPERATOR, May.READ) and not known.operator:
             raise InvalidError(
                 "TOKEN_NOT_OPERATOR",
                 f"adding a token for {user} that may do as {may}: {user} operates nothing",
@@ -83,7 +83,7 @@ class ApiTokens:
         if token is None or token.revoked_at is not None or (token.expires_at is not None and token.expires_at <= now):
             return None
         known = await self._people.get(token.user)
-        if known is None or (token.may is not May.PERSON and not known.operator):
+        if known is None or (token.may in (May.OPERATOR, May.READ) and not known.operator):
             return None
         hide(text)
         if token.used_at is None or token.used_at + _USED_EVERY_MS <= now or token.used_from != address:
