@@ -37,7 +37,8 @@ def one_line(text: str, chars: int) -> str:
     """Return a name or description as harmless words on one line, cut to `chars`."""
     if not text.isprintable() or "<" in text or ">" in text:
         text = "".join(char if char.isprintable() and char not in "<>" else " " for char in text)
-    line = " ".join(text.split())
+    # Of what can be printed only blanks divide words, so most texts are a line as they are.
+    line = " ".join(text.split()) if "  " in text else text.strip(" ")
     return line if len(line) <= chars else line[: chars - 3].rstrip() + "..."
 
 

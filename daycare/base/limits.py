@@ -123,7 +123,8 @@ SESSION_LOOKED_AT_MAX: Final = 400  # messages searched for words from outside; 
 EMBED_QUESTION_S: Final = 5.0  # that somebody who searches waits for the vector of their question
 
 MEMORY_TEXT_MAX_CHARS: Final = 16_000  # of one memory: chunks have 1,200; what is longer is cut into several before
-RECALL_LINE_MAX_CHARS: Final = 1_300  # of one recalled memory: a chunk of a long message
+RECALL_LINE_MAX_CHARS: Final = 1_300  # of one recalled memory: a chunk of a long message ...
+RECALL_LINE_HEAD_CHARS: Final = 16  # ... and before it, at least: when it was said, or what it is
 SEARCH_INLINE_ROWS: Final = 10_000  # memories searched in the loop's thread: some 4 ms, with another thread 5
 FORGET_MAX: Final = 100  # memories forgotten with one request
 

@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from daycare.base.bounded import Bounded
+from daycare.base.limits import RECALL_LINE_HEAD_CHARS
 from daycare.features import open_store
 from daycare.features.memory.search import service as searching
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
@@ -78,7 +79,8 @@ async def test_once_there_are_enough_words_no_more_is_found_but_what_was_wanted_
     first = [hit for hit in hits if hit.memory.no not in again]
     assert first == [hit for hit in every if hit.memory.no not in again][: len(first)], f"seed {seed}"
     assert again <= {hit.memory.no for hit in hits}
-    assert len(every) > len(hits) and sum(len(hit.memory.text) for hit in hits) >= enough
+    shown = sum(RECALL_LINE_HEAD_CHARS + len(hit.memory.text) for hit in hits)
+    assert len(every) > len(hits) and shown >= enough
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -50,6 +50,7 @@ import re
 RECALL_QUESTIONS_MAX: Final = 256  # questions whose vectors are on their way or not fetched yet
 RECALL_AGENTS_MAX: Final = 4_096  # agents whose last recalled memories are remembered, some 2 KB each
 RECALL_RECENT: Final = 4  # messages before a question that say what it is about
+RECALL_SHORT_CHARS: Final = 200  # of a question that may need them: a longer one has words of its own
 RECALL_WARM_S: Final = 1.0  # after the start, which is busy enough
 RECALL_SPARE: Final = 10  # memories asked for beyond those that are shown: some passages stand in the prompt anyway
 
@@ -208,7 +209,8 @@ class Recaller:
         memory, section = self._live.now.memory, self._section
         summary = await self._store.summaries.latest(agent.id, turn.session)
         through = summary.through if summary else 0
-        recent = await self._store.turns.history(agent.id, turn.session, RECALL_RECENT)
+        is_short = len(text) <= RECALL_SHORT_CHARS
+        recent = await self._store.turns.history(agent.id, turn.session, RECALL_RECENT) if is_short else []
         kept = {
             Tier.LOG: section.include_logs and memory.ingestion.daily_logs,  # old ones may lie there still
             Tier.FACT: section.include_facts,
@@ -226,8 +228,7 @@ class Recaller:
             tiers=tuple(tier for tier, wanted in kept.items() if wanted),
             shown=(turn.session, through),
             limit=section.max_results + RECALL_SPARE,
-            enough_chars=section.max_tokens
-            * tokens.CHARS_PER_TOKEN,  # no script has more, and lines are longer than texts
+            enough_chars=section.max_tokens * tokens.CHARS_PER_TOKEN,  # no script has more
             again=self._shown.get(agent.id, frozenset()),
             least=section.min_score,
             vector=vector,
@@ -311,7 +312,7 @@ def line(memory: StoredMemory, zone: ZoneInfo) -> str:
     until = ""
     if memory.fact is not None and memory.fact.valid_until_ms is not None:
         until = f" (until {local_time(memory.fact.valid_until_ms, zone):%Y-%m-%d})"
-    return f"[{str(at)[:16]}] {who}{text}{until}{marked}"
+    return f"[{at.isoformat(' ', 'minutes')[:16]}] {who}{text}{until}{marked}"
 
 
 _CHARS_MAX: Final = 80  # longer messages say something else as well

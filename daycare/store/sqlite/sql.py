@@ -21,7 +21,7 @@ class Select(Generic[T]):
 
     def find(self, db: apsw.Connection, where: str, bindings: tuple[Any, ...] = ()) -> list[T]:
         """Return the rows that fit a condition; what says in which order and how many stands behind it."""
-        return [self._read(row) for row in db.execute(f"{self._statement} {where}", bindings)]
+        return list(map(self._read, fetch(db, f"{self._statement} {where}", bindings)))
 
     def one(self, db: apsw.Connection, where: str, bindings: tuple[Any, ...] = ()) -> T | None:
         """Return the first row that fits."""

@@ -18,8 +18,8 @@ class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     of length 1, None to search by words alone. `under` is the root of a subtree of agents. `among` are the numbers of
     the only memories to choose from, None for all. `least` is the lowest score that is wanted, None for any. `again`:
     numbers of memories that are wanted beyond the `limit`, too, if they are among the first twice as many.
-    `enough_chars`: no more are wanted once the texts of those found, but for passages, have so many characters as a
-    prompt shows; None: as many as the limit allows.
+    `enough_chars`: no more are wanted once the lines of those found, but for passages, have so many characters as a
+    prompt shows them; None: as many as the limit allows.
     """
 
     scope: str

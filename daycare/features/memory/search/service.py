@@ -11,16 +11,17 @@ there for the next question. Else nobody with a deadline would ever get an answe
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING, Final
 
 import outcome
 import trio
 from trio import to_thread
 
+from daycare.agent.blocks import one_line
 from daycare.base.bounded import Bounded
 from daycare.base.errors import DaycareError
-from daycare.base.limits import RECALL_LINE_MAX_CHARS, SEARCH_INLINE_ROWS
+from daycare.base.limits import RECALL_LINE_HEAD_CHARS, RECALL_LINE_MAX_CHARS, SEARCH_INLINE_ROWS
 from daycare.base.memories import Tier
 from daycare.base.memory_settings import RetrievalSection
 from daycare.features.memory.embed.service import Embedding
@@ -90,34 +91,40 @@ class Search:
         kept: list[MemoryHit] = []
         echoes: list[tuple[StoredMemory, Scored]] = []
         said = _Said(self._signatures)
-        chars, enough = 0, query.enough_chars
-        limit, read = query.limit, set[int]()
+        chars, enough = 0, inf if query.enough_chars is None else query.enough_chars
+        limit, looked_at = query.limit, set[int]()
+        memories: dict[int, StoredMemory] = {}
         again = [it for it in found[: AGAIN_FOLD * limit] if it.no in query.again]
-        step = _PAGE if enough else limit + _MORE
+        step = limit + _MORE if query.enough_chars is None else _PAGE
         parts = [(found[begin : begin + step], limit, enough) for begin in range(0, len(found), step)]
-        for part, most, until in (*parts, (again, AGAIN_FOLD * limit, None)):
-            if len(kept) >= most or (until is not None and chars >= until):
+        for part, most, until in (*parts, (again, AGAIN_FOLD * limit, inf)):
+            if not part or len(kept) >= most or chars >= until:
                 continue
-            page = [it for it in part if it.no not in read]
-            memories = {it.no: it for it in await self._store.of(MemoryRows).get(scopes, [it.no for it in page])}
-            await trio.lowlevel.checkpoint()  # some ms each
-            for memory, each in [(memories[it.no], it) for it in page if it.no in memories]:
-                read.add(memory.no)
+            await trio.lowlevel.checkpoint()  # what came before took a millisecond
+            unread = [it.no for it in part if it.no not in memories]
+            memories |= {it.no: it for it in await self._store.of(MemoryRows).get(scopes, unread)}
+            for memory, each in [(memories[it.no], it) for it in part if it.no in memories]:
+                if memory.no in looked_at:
+                    continue
+                looked_at.add(memory.no)
                 if memory.role == ECHO:
                     echoes.append((memory, each))
                 elif said.is_news(memory.text):
                     kept.append(MemoryHit(memory, *each[1:]))
-                    chars += min(len(memory.text), RECALL_LINE_MAX_CHARS) if memory.tier is not Tier.CHUNK else 0
-                    if len(kept) == most:
+                    chars += _shown_chars(memory)
+                    if len(kept) == most or chars >= until:
                         break
-        if len(kept) < limit and (enough is None or chars < enough):
+        if len(kept) < limit and chars < enough:
             kept += [MemoryHit(memory, *each[1:]) for memory, each in echoes if said.is_news(memory.text)]
             del kept[limit:]
         return kept
 
     async def _find(self, query: MemoryQuery, scope: str) -> Sequence["Scored"]:
         kept = self._kept(scope)
-        await kept.turn.acquire()
+        try:
+            kept.turn.acquire_nowait()
+        except trio.WouldBlock:
+            await kept.turn.acquire()
         aside = False
         try:
             aside = not _at_hand(kept.searched, query)
@@ -191,6 +198,13 @@ def _found(searched: "SearchScope", query: MemoryQuery, section: RetrievalSectio
     return searched.find(query, section, _count(query))
 
 
+def _shown_chars(memory: StoredMemory) -> int:
+    """Return how many characters of a prompt a memory takes at least; a passage may stand there anyway."""
+    if memory.tier is Tier.CHUNK:
+        return 0
+    return RECALL_LINE_HEAD_CHARS + len(one_line(memory.text, RECALL_LINE_MAX_CHARS))
+
+
 def _count(query: MemoryQuery) -> int:
     wanted = AGAIN_FOLD * query.limit if query.again else query.limit
     return 2 * wanted + _SPARE  # some will say the same, or only repeat others
@@ -234,7 +248,9 @@ class _Answer:
         self.found: outcome.Outcome[Sequence[Scored]] | None = None
 
 
-Signatures = Bounded[int, tuple[int, ...]]  # of texts, by their hashes: how many words, and the hashes of the first
+Signatures = Bounded[
+    int, tuple[int, tuple[int, ...]]
+]  # of texts, by their hashes: how many words, and the hashes of the first
 
 
 class _Said:
@@ -247,22 +263,27 @@ class _Said:
 
     def __init__(self, signatures: Signatures) -> None:
         self._signatures = signatures
-        self._by_word: dict[int, list[str]] = {}
+        self._texts: set[str] = set()
+        self._by_word: dict[int, list[tuple[int, str]]] = {}  # the texts that have it, with how many words they have
         self._words: dict[str, set[str]] = {}  # of those texts that were compared
 
     def is_news(self, text: str) -> bool:
         """Note a text, unless nearly the same words were said: then return False."""
-        size, *first = self._signature(text)
+        size, first = self._signature(text)
         if size <= _FEW_WORDS:
             return True
-        alike = {other for word in first for other in self._by_word.get(word, ())}
-        if any(self._are_alike(text, other) for other in alike):
+        if text in self._texts:
             return False
         for word in first:
-            self._by_word.setdefault(word, []).append(text)
+            for others, other in self._by_word.get(word, ()):
+                if min(size, others) >= ALIKE * max(size, others) and self._are_alike(text, other):
+                    return False
+        self._texts.add(text)
+        for word in first:
+            self._by_word.setdefault(word, []).append((size, text))
         return True
 
-    def _signature(self, text: str) -> tuple[int, ...]:
+    def _signature(self, text: str) -> tuple[int, tuple[int, ...]]:
         key = hash(text)
         known = self._signatures.get(key)
         if known is None:
@@ -270,13 +291,13 @@ class _Said:
             size = len(words)
             shared = ceil(ALIKE * ceil(ALIKE * size))  # with the shortest text that may be alike
             first = sorted(sorted(words), key=len, reverse=True)[: size - shared + 1]
-            known = self._signatures[key] = (size, *map(hash, first))
+            known = self._signatures[key] = (size, tuple(map(hash, first)))
         return known
 
     def _are_alike(self, text: str, other: str) -> bool:
+        """Return whether texts of about as many words share nearly all."""
         mine, theirs = self._words_of(text), self._words_of(other)
-        least, most = sorted((len(mine), len(theirs)))
-        return least >= ALIKE * most and len(mine & theirs) >= ALIKE * least
+        return len(mine & theirs) >= ALIKE * min(len(mine), len(theirs))
 
     def _words_of(self, text: str) -> set[str]:
         words = self._words.get(text)

@@ -31,7 +31,8 @@ COLUMNS: Final = (
     " indexed, text, (SELECT scope FROM memory_scopes s WHERE s.no = memories.no >> 32),"
     " CASE WHEN tier IN ('fact', 'entity')"
     " THEN (SELECT json_group_array(source) FROM memory_sources s WHERE s.no = memories.no) END,"
-    " (SELECT json_array(layer, owner, name) FROM memory_documents d WHERE d.no = memories.document)"
+    " CASE WHEN document IS NOT NULL"
+    " THEN (SELECT json_array(layer, owner, name) FROM memory_documents d WHERE d.no = memories.document) END"
 )
 
 
