@@ -1,5 +1,7 @@
 """An agent's answer that only repeats what is remembered is no new evidence; people who repeat themselves are heard."""
 
+import random
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ import trio
 
 from daycare.base.memories import Tier
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.features.memory.conversation_log import repeats
+from daycare.features.memory.conversation_log import ECHO_SHARE, FRAME_MAX_CHARS, SHINGLE_CHARS, repeats
 from daycare.features.memory.search.lookup import Filters
 from daycare.features.memory.store.records import ECHO, StoredMemory
 from daycare.features.memory.store.rows import MemoryRows
@@ -102,3 +104,24 @@ async def test_it_stays_an_echo_when_the_daemon_died_before_the_log_was_written(
 )
 def test_an_answer_repeats_when_it_says_nothing_else(answer: str, echo: bool) -> None:
     assert repeats(answer, [SAID, "I love green tea with lemon.", "Yes."]) == echo
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_what_an_answer_repeats_is_what_comparing_all_of_it_says(seed: int) -> None:
+    draw = random.Random(seed)
+    words = ["Clara", "Bern", "tower", "tea", "lemon", "near", "the", "old", "clock", "ÄGYPTEN", "42", "-"]
+    texts = [" ".join(draw.choices(words, k=draw.randrange(1, 12))) for _ in range(8)]
+    for _ in range(20):
+        answer = " ".join([*draw.sample(texts, draw.randrange(3)), *draw.choices(words, k=draw.randrange(8))])
+        assert repeats(answer, texts) == compared_whole(answer, texts), answer
+
+
+def compared_whole(answer: str, texts: Iterable[str]) -> bool:
+    own, *others = [shingles("".join(filter(str.isalnum, text)).casefold()) for text in (answer, *texts)]
+    quoted = sum(len(each & own) >= max(1, ECHO_SHARE * len(each)) for each in others)
+    missing = len(own.difference(*others))
+    return bool(own) and missing <= max(len(own) * (1 - ECHO_SHARE), quoted * FRAME_MAX_CHARS)
+
+
+def shingles(plain: str) -> set[str]:
+    return {plain[at : at + SHINGLE_CHARS] for at in range(len(plain) - SHINGLE_CHARS + 1)}

@@ -6,7 +6,6 @@ only repeats what is remembered is marked as an echo, by comparing it with what 
 recalled that, and after a crash. People who repeat themselves are heard.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
@@ -171,7 +170,7 @@ ECHO_MIN_CHARS: Final = 200  # below it a fact that is said again is no echo
 ECHO_SHARE: Final = 0.8
 FRAME_MAX_CHARS: Final = 32  # around what is quoted: you told me on 3 March 2026 that
 
-_BETWEEN: Final = re.compile(r"[\W_]+")
+_HALF: Final = SHINGLE_CHARS // 2
 
 
 def is_echo(text: str, recalled: Iterable[str]) -> bool:
@@ -190,18 +189,24 @@ def is_echo(text: str, recalled: Iterable[str]) -> bool:
 
 def repeats(answer: str, remembered: Iterable[str]) -> bool:
     """Return whether an answer says nothing but what is remembered."""
-    own = _shingles(_plain(answer))
+    plain = _plain(answer)
+    own = _shingles(plain)
+    halves = {plain[at : at + _HALF] for at in range(len(plain) - _HALF + 1)}
     left = set(own)
     quoted = 0
     for other in remembered:
-        theirs = _shingles(_plain(other))
+        plain = _plain(other)
+        # A shingle of it has one of these halves, whole: most texts that are only about the same have none of them.
+        if not any(plain[at : at + _HALF] in halves for at in range(_HALF, len(plain) - _HALF + 1, _HALF + 1)):
+            continue
+        theirs = _shingles(plain)
         left -= theirs
         quoted += len(theirs & own) >= max(1, ECHO_SHARE * len(theirs))
     return bool(own) and len(left) <= max(len(own) * (1 - ECHO_SHARE), quoted * FRAME_MAX_CHARS)
 
 
 def _plain(text: str) -> str:
-    return _BETWEEN.sub("", text).casefold()
+    return "".join(filter(str.isalnum, text)).casefold()
 
 
 def _shingles(plain: str) -> set[str]:
