@@ -72,8 +72,8 @@ async def a_turn(house: TestDaemon, counts: Counts, text: str) -> tuple[float, f
     ("memory", "known", "text", "statements", "commits"),
     [
         (QUIET, (), "hello there", 35.6, 5.2),
-        (MemorySection(), (), "hello there", 45.6, 5.2),
-        (MemorySection(), KNOWN, "What is my dentist called?", 49.2, 5.2),
+        (MemorySection(), (), "hello there", 44.6, 5.2),
+        (MemorySection(), KNOWN, "What is my dentist called?", 48.2, 5.2),
     ],
     ids=["without memory", "greeting", "question"],
 )

@@ -1,6 +1,6 @@
 """Words as the indexes of words have them: stems, which several forms of a word share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import apsw
@@ -20,3 +20,11 @@ def stemmer(db: apsw.Connection) -> Callable[[str], list[str]]:
         return [stem[:STEM_MAX_CHARS] for stem in found]
 
     return stems
+
+
+def stems_of(db: apsw.Connection, words: Sequence[str]) -> list[list[str]]:
+    """Return the stems of each of some words."""
+    stems, text = stemmer(db), " ".join(words)
+    if text.isascii() and all(map(str.isalnum, words)):  # each is one word to the index as well: one call for all
+        return [[stem] for stem in stems(text)]
+    return [*map(stems, words)]

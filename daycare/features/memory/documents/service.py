@@ -91,9 +91,7 @@ class Documents:
             await self._begin_memory(agent)
             found = await self._first(agent, address)
         if found is None:
-            raise NotFoundError(
-                "DOCUMENT_MISSING", f"reading {path} of {agent.path}: there is none", hint="daycare memory list"
-            )
+            raise _missing(agent, path, "reading")
         return _reading(path, found)
 
     async def approved(self, agent: Agent, path: str) -> tuple[DocumentReading | None, DocumentVersion | None]:
@@ -294,8 +292,7 @@ class Documents:
     async def _not_here(self, agent: Agent, path: str, doing: str) -> DaycareError:
         """Return the error for a layer that lacks a document, naming the one that has it."""
         wins = next((state for state in await self.explain(agent, path) if state.wins), None)
-        hint = f"the one that is read is {wins.path}" if wins else "daycare memory list"
-        return NotFoundError("DOCUMENT_MISSING", f"{doing} {path} of {agent.path}: there is none", hint=hint)
+        return _missing(agent, path, doing, *([f"the one that is read is {wins.path}"] if wins else []))
 
     async def _first(self, agent: Agent, address: Address) -> Document | None:
         for place in _places(agent, address):
@@ -308,10 +305,9 @@ class Documents:
         places = _places(agent, parse(path))
         if not places:
             raise NotFoundError("VERSION_UNKNOWN", f"looking at versions of {path}: it is made when it is read")
-        newest = [await self._newest(place) for place in places]
-        ever = [each for each in newest if each is not None]
+        ever = [newest for place in places if (newest := await self._newest(place)) is not None]
         if not ever:
-            raise await self._not_here(agent, path, "looking at versions of")
+            raise _missing(agent, path, "looking at versions of")
         return next((each for each in ever if not each.deleted), ever[0]).place
 
     async def _newest(self, place: Place) -> DocumentVersion | None:
@@ -386,6 +382,10 @@ def head_of(place: Place) -> str:
     if place.daily:
         return f"# {place.name.removeprefix(DAILY).removesuffix('.md')}\n\n"
     return NEW_MEMORY if place.name == MEMORY else ""
+
+
+def _missing(agent: Agent, path: str, doing: str, hint: str = "daycare memory list") -> NotFoundError:
+    return NotFoundError("DOCUMENT_MISSING", f"{doing} {path} of {agent.path}: there is none", hint=hint)
 
 
 def _places(agent: Agent, address: Address) -> list[Place]:

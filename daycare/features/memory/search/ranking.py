@@ -310,8 +310,8 @@ class _Scope:
         rows = np.empty((2 * reach + 1, len(places)), np.int64)
         rows[reach] = places
         for step in range(reach):
-            np.take(structure.before, rows[reach - step], out=rows[reach - step - 1], mode="wrap")
-            np.take(structure.after, rows[reach + step], out=rows[reach + step + 1], mode="wrap")
+            structure.before.take(rows[reach - step], out=rows[reach - step - 1], mode="wrap")
+            structure.after.take(rows[reach + step], out=rows[reach + step + 1], mode="wrap")
         return rows
 
     def own_words(self, places: Numbers) -> Floats:
@@ -354,7 +354,7 @@ def _words(scope: _Scope, windows: _Windows, weights: RankingWeights) -> dict[st
     window = np.empty(windows.rows.shape, np.float32)
     for at, (where, found, _) in enumerate(scope.terms):
         scope.shares[where] = found
-        np.take(scope.shares, windows.rows, out=window, mode="wrap")
+        scope.shares.take(windows.rows, out=window, mode="wrap")
         scope.shares[where] = 0
         np.add.reduce(window[_WIDE - _AROUND :][:reach], out=shares[0, at])
         np.add.reduce(window, out=shares[1, at])

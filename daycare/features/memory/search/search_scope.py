@@ -68,7 +68,8 @@ class SearchScope:
         latest = self._store.latest(self._scope)  # before what is read: what changes meanwhile is looked at next time
         if latest == self._latest:
             return False
-        changed = self._store.gone_since(self._scope, self._latest[1]) if self._last else []
+        is_revised = bool(self._last) and latest[1] != self._latest[1]
+        changed = self._store.gone_since(self._scope, self._latest[1]) if is_revised else []
         if changed is None:
             self._structure, self._block, self._last = Structure(), None, 0
             self._begin_looking()

@@ -253,17 +253,14 @@ class Structure:
         self._anchor[logs] = logs
         if not len(logs):
             return
-        logs = logs[np.argsort(self._session[logs], kind="stable")]
-        sessions = self._session[logs]
-        first = np.flatnonzero(np.r_[True, sessions[1:] != sessions[:-1]])
-        before = np.r_[NOWHERE, logs[:-1]]
-        before[first] = [self._last[session] for session in sessions[first].tolist()]
+        last, said_before = self._last, []
+        for session, place in zip(self._session[logs].tolist(), logs.tolist(), strict=True):
+            said_before.append(last[session])
+            last[session] = place
+        before = np.array(said_before, np.int64)
         self._before[logs] = before
         tied = before != NOWHERE
         self._after[before[tied]] = logs[tied]
-        last = np.r_[first[1:] - 1, len(logs) - 1]
-        for session, place in zip(sessions[last].tolist(), logs[last].tolist(), strict=True):
-            self._last[session] = place
 
     def _tie(self, begin: int) -> None:
         """Tie facts from `begin` on to the words that they come from. An entity comes from many."""

@@ -24,7 +24,7 @@ from daycare.store.sqlite.database import count
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.sql import fetch, those
-from daycare.store.sqlite.stems import stemmer
+from daycare.store.sqlite.stems import stemmer, stems_of
 from daycare.store.sqlite.writer import Writer
 
 _FREQUENT_MAX: Final = 10_000  # words known to be frequent; a scope has some hundred
@@ -80,10 +80,9 @@ class MemoryReads(Rows):
         return nsmallest(limit, rarity, key=lambda no: (-rarity[no], -no))
 
     def _postings(self, db: apsw.Connection, there: ScopeSpan, terms: Sequence[str], most: int) -> list[Postings]:
-        stems = stemmer(db)
         words: dict[str, list[str]] = {}
-        for word in terms:
-            for stem in stems(word):
+        for word, stems in zip(terms, stems_of(db, terms), strict=True):
+            for stem in stems:
                 words.setdefault(stem, []).append(word)
         frequent = [stem for stem in words if self._is_frequent(there, stem, most)]
         others = [stem for stem in words if stem not in frequent]
@@ -175,7 +174,7 @@ class MemoryReads(Rows):
     def stems(self, words: Sequence[str]) -> list[list[str]]:
         """Return each of these words as the index has it: in parts if it cuts it, of none if it leaves it out."""
         with self._readers.lent() as db:
-            return [*map(stemmer(db), words)]
+            return stems_of(db, words)
 
     # -- some --------------------------------------------------------------------------------------------------------
 
