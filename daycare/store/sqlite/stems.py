@@ -26,5 +26,7 @@ def stems_of(db: apsw.Connection, words: Sequence[str]) -> list[list[str]]:
     """Return the stems of each of some words."""
     stems, text = stemmer(db), " ".join(words)
     if text.isascii() and all(map(str.isalnum, words)):  # each is one word to the index as well: one call for all
-        return [[stem] for stem in stems(text)]
+        found = stems(text)
+        if len(found) == len(words):
+            return [[stem] for stem in found]
     return [*map(stems, words)]

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from daycare.features.memory.embed.arrays import Bools, Floats, NDArray, Numbers, distinct, np
 
 PANEL_ROWS: Final = 16_384  # 128 KB for a step of a comparison: within the second-level cache
-_FIRST_ROWS: Final = 2_048  # room in a new panel: of many small blocks each takes what it needs
+_FIRST_ROWS: Final = 2_048  # room in a new panel, and so much more when it is full: most blocks are small
 _FAR: Final = 0xFFFF  # of a row that is not to be found; real distances end at three times the dimensions
 DIMENSIONS_MAX: Final = _FAR // 3 - 1
 _SECOND_FOLD: Final = 8  # rows that get a second look, for each that is wanted; by 4 a hundredth of them is lost
@@ -62,7 +62,8 @@ class SignBits:
             if not at:
                 self._panels.append(np.empty((self._words, _FIRST_ROWS), np.uint64))
             elif at == self._panels[-1].shape[1]:
-                self._panels[-1] = np.concatenate((self._panels[-1], np.empty_like(self._panels[-1])), axis=1)
+                more = np.empty((self._words, _FIRST_ROWS), np.uint64)
+                self._panels[-1] = np.concatenate((self._panels[-1], more), axis=1)
             part = rows[done : done + min(_STEP_ROWS, self._panels[-1].shape[1] - at)]
             self._panels[-1][:, at : at + len(part)] = _packed(part > self._centre).T
             self._rows += len(part)

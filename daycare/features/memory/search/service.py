@@ -248,9 +248,8 @@ class _Answer:
         self.found: outcome.Outcome[Sequence[Scored]] | None = None
 
 
-Signatures = Bounded[
-    int, tuple[int, tuple[int, ...]]
-]  # of texts, by their hashes: how many words, and the hashes of the first
+# Of texts, by their hashes: how many words, and the hashes of the first.
+Signatures = Bounded[int, tuple[int, tuple[int, ...]]]
 
 
 class _Said:

@@ -17,6 +17,7 @@ NOWHERE: Final = -1
 TIERS: Final = (Tier.LOG, Tier.FACT, Tier.ENTITY, Tier.CHUNK)  # a code is the place in here
 _CODES: Final = {tier: code for code, tier in enumerate(TIERS)}
 _SPARE: Final = 64  # rows of room in a new one
+_ROOM: Final = 4  # one more for so many when it is full: many people have some thousand each
 _ALWAYS: Final = 2**62  # until when what has no end holds
 
 Places = NDArray[np.int32]
@@ -288,7 +289,7 @@ class Structure:
     def _reserve(self, total: int) -> None:
         if total < len(self._numbers):  # neighbours have a row more
             return
-        room = max(total + 1, 2 * len(self._numbers))
+        room = max(total + 1, len(self._numbers) + max(_SPARE, len(self._numbers) // _ROOM))
         for name, array in [(name, it) for name, it in vars(self).items() if isinstance(it, np.ndarray)]:
             setattr(self, name, _grown(array, self.size, room))
 
