@@ -51,26 +51,31 @@ class SseParser:
         if self._after_cr:
             chunk = chunk.removeprefix(b"\n")
         self._after_cr = chunk.endswith(b"\r")
-        *ended, rest = _LINE_END.split(chunk)
-        events: list[SseEvent] = []
-        for end in ended:
-            self._grow(end)
-            line = b"".join(self._line)
+        # A pattern looks at each byte, a search for a sign does not; most servers write no CR.
+        *ended, rest = _LINE_END.split(chunk) if b"\r" in chunk else chunk.split(b"\n")
+        if ended and self._line:
+            ended[0] = b"".join((*self._line, ended[0]))
             self._line.clear()
             self._line_bytes = 0
+        events: list[SseEvent] = []
+        for line in ended:
             if line:
                 self._take(line)
             elif self._data:
                 events.append(self._dispatch())
             elif self._name:
                 raise ValueError("an event has a name and no data")
-        self._grow(rest)
+        if rest:
+            self._line.append(rest)
+            self._line_bytes += len(rest)
+            self._bound(self._line_bytes)
         return events
 
     def _take(self, line: bytes) -> None:
         if self._at_start:
             line = line.removeprefix(_BOM)
             self._at_start = False
+        self._bound(len(line))
         field, _, value = line.partition(b":")
         if field == b"data":
             self._data.append(value.removeprefix(b" "))
@@ -83,16 +88,15 @@ class SseParser:
             raise ValueError("a line is no field of an event")
 
     def _dispatch(self) -> SseEvent:
-        event = SseEvent(self._name.decode(), b"\n".join(self._data).decode(), self._id.decode())
+        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+        event = SseEvent(self._name.decode(), data.decode(), self._id.decode())
         self._data.clear()
         self._data_bytes = 0
         self._name = self._id = b""
         return event
 
-    def _grow(self, piece: bytes) -> None:
-        self._line.append(piece)
-        self._line_bytes += len(piece)
-        if self._line_bytes + self._data_bytes > self._max_bytes:
+    def _bound(self, line_bytes: int) -> None:
+        if line_bytes + self._data_bytes > self._max_bytes:
             raise ValueError(f"a frame is larger than {self._max_bytes} bytes")
 
 
