@@ -136,7 +136,6 @@ class Directory:
     ) -> NewAgent:
         """Describe the agent that a path calls for. A sub-user's is their own, though its path is their owner's."""
         return NewAgent(
-            id=new_agent_id(),
             path=str(path),
             kind=path.kind,
             role=path.role,

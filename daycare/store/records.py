@@ -71,10 +71,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 class NewAgent(msgspec.Struct, frozen=True, kw_only=True):
     """What it takes to create an agent; kind, user, role and parent are stored and never guessed again.
 
-    `born` names the call that makes a child: a repeat of it finds the first.
+    `born` names the call that makes a child: a repeat of it finds the first. Without an `id` it gets one once created.
     """
 
-    id: str
+    id: str = ""
     path: str
     kind: str
     role: str | None

@@ -16,11 +16,13 @@ import trio.testing
 
 from daycare.actors import directory
 from daycare.agent.provenance import Provenance
+from daycare.base import ids
 from daycare.base.errors import UnavailableError
 from daycare.base.events import AgentSlept, AgentWoke, LaneBroke
 from daycare.base.messages import Origin
 from daycare.observe.bus import Gap
 from daycare.store.records import AgentConfig, NewAgent, User
+from daycare.store.sqlite import agents
 from daycare.testing.clock import VirtualClock, patient_clock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.faults import Killed, Switch
@@ -364,13 +366,15 @@ class deterministic:  # noqa: N801 - reads as a phrase: with deterministic(seed)
 def _counted_ids() -> Iterator[None]:
     """Let the ids of helpers follow one another, as random ones would make every run another."""
     numbers = count()
-    module: Any = directory
-    before = module.new_agent_id
-    module.new_agent_id = lambda: f"helper{next(numbers):06}"
+    modules: tuple[Any, ...] = (directory, agents)
+    before = ids.new_agent_id
+    for module in modules:
+        module.new_agent_id = lambda: f"helper{next(numbers):06}"
     try:
         yield
     finally:
-        module.new_agent_id = before
+        for module in modules:
+            module.new_agent_id = before
 
 
 class _ledger:  # noqa: N801 - reads as a phrase

@@ -7,6 +7,7 @@ import apsw
 import msgspec
 
 from daycare.base.errors import BusyError, ConflictError, ForbiddenError, InvalidError, NotFoundError
+from daycare.base.ids import new_agent_id
 from daycare.base.limits import AGENT_CONFIG_MAX_BYTES, SUBAGENTS_DAILY_MAX, SUBAGENTS_LIVING_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
@@ -171,12 +172,13 @@ def create(tx: Tx, new: NewAgent) -> Agent:
     _refuse_removed(tx, f"creating {new.path}", new.user)
     incarnation = tx.one("SELECT coalesce(max(incarnation), 0) + 1 FROM agents WHERE path = ?", (new.path,))
     assert incarnation is not None
+    agent_id = new.id or new_agent_id()
     config = encode_config(new.path, new.config)
     tx.run(
         "INSERT INTO agents (id, path, kind, role, user, origin, parent, state, config, incarnation, born,"
         " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 'living', ?, ?, ?, ?)",
         (
-            new.id,
+            agent_id,
             new.path,
             new.kind,
             new.role,
@@ -189,9 +191,9 @@ def create(tx: Tx, new: NewAgent) -> Agent:
             tx.now,
         ),
     )
-    _open_session(tx, new.id, 1, new.user, new.origin)
-    tx.commit.agents.add(new.id)
-    return must_get(tx, new.id)
+    _open_session(tx, agent_id, 1, new.user, new.origin)
+    tx.commit.agents.add(agent_id)
+    return must_get(tx, agent_id)
 
 
 def _refuse_removed(tx: Tx, doing: str, user: str) -> None:
