@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare.base.bounded import Bounded
+from daycare.base.bounded import Bounded, MadeOnce
 
 
 def test_it_drops_what_was_written_longest_ago() -> None:
@@ -34,3 +34,17 @@ def test_it_holds_the_newest_and_never_more(steps: list[tuple[int, bool]], most:
             assert kept.touch(key, key) == key
         order = [*(each for each in order if each != key), key]
         assert list(kept) == order[-most:]
+
+
+def test_what_is_made_of_an_object_is_made_once_while_it_is_among_the_last() -> None:
+    made: list[list[int]] = []
+
+    def make(it: list[int]) -> int:
+        made.append(it)
+        return len(it)
+
+    once = MadeOnce(make, 2)
+    first, alike, third = [1], [1], [1, 2]
+    assert [once.of(each) for each in (first, first, alike, third, alike)] == [1, 1, 1, 2, 1]
+    assert [id(each) for each in made] == [id(first), id(alike), id(third)]
+    assert once.of(first) == 1 and made[-1] is first

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from daycare.base.bounded import Bounded
-from daycare.base.limits import CONTEXT_KNOWN_MAX, CONTEXT_OUTPUT_TOKENS
+from daycare.base.bounded import Bounded, MadeOnce
+from daycare.base.limits import CONTEXT_KNOWN_MAX, CONTEXT_OUTPUT_TOKENS, TOOLS_KNOWN_MAX
 from daycare.base.messages import File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from daycare.inference.catalog import ModelFacts
 from daycare.plugin import InferRequest, ToolSpec
@@ -60,7 +60,14 @@ def of_request(request: InferRequest) -> int:
 
 def of_tools(tools: Sequence[ToolSpec]) -> int:
     """Return about how many tokens the descriptions of tools have."""
-    return sum(_CALL + of_text(msgspec.json.encode(tool).decode()) for tool in tools)
+    return sum(map(_tools.of, tools))
+
+
+def _of_tool(tool: ToolSpec) -> int:
+    return _CALL + of_text(msgspec.json.encode(tool).decode())
+
+
+_tools: Final = MadeOnce(_of_tool, TOOLS_KNOWN_MAX)
 
 
 def _of_part(part: Part) -> int:

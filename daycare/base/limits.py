@@ -81,6 +81,7 @@ assert MODEL_INFER_MAX_S + MODEL_FIRST_TOKEN_S < TURN_DEADLINE_S, "a turn must s
 
 CONTEXT_OUTPUT_TOKENS: Final = 16_384  # kept for an answer, where the model gives as many: some 12,000 words
 CONTEXT_CHARS_A_TOKEN: Final = 6  # stored JSON read for each token of the budget: 4 of words, the rest around them
+TOOLS_KNOWN_MAX: Final = 1_024  # tools whose descriptions are kept as they are sent, some 500 bytes each
 CONTEXT_KNOWN_MAX: Final = 4_096  # agents whose counts of tokens are remembered, about 1 MB
 COMPACTIONS_MAX: Final = 3  # in one turn, crashes included: each is a call of the model that somebody waits for
 

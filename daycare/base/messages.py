@@ -292,6 +292,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls of this message, in the model's order."""
+        if len(self.parts) == 1 and isinstance(self.parts[0], Text):
+            return ()
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
 

@@ -13,7 +13,7 @@ A = TypeVar("A", bound=msgspec.Struct)
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as a model sees it. `schema` is a JSON Schema of an object."""
+    """A tool as a model sees it. `schema` is a JSON Schema of an object, and stays as it is."""
 
     name: str
     description: str

@@ -23,6 +23,8 @@ class JoinedText:
 
     def feed(self, piece: str) -> str:
         """Return the whole characters up to here; half a one waits for the next piece."""
+        if not self._half and piece.isascii():
+            return piece
         piece, self._half = self._half + piece, ""
         if "\ud800" <= piece[-1:] <= "\udbff":
             piece, self._half = piece[:-1], piece[-1]

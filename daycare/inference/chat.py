@@ -6,9 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
+from daycare.base.bounded import MadeOnce
+from daycare.base.limits import TOOLS_KNOWN_MAX
 from daycare.base.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from daycare.inference.history import UNCERTAIN, turn_start
-from daycare.plugin import InferRequest, OutputSpec
+from daycare.plugin import InferRequest, OutputSpec, ToolSpec
 
 KIND: Final = "openai"
 
@@ -28,13 +30,7 @@ def encode_request(request: InferRequest) -> dict[str, Any]:
         "stream_options": {"include_usage": True},
     }
     if request.tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema},
-            }
-            for tool in request.tools
-        ]
+        body["tools"] = [_tools.of(tool) for tool in request.tools]
         if not request.may_call:
             body["tool_choice"] = "none"
     if request.temperature is not None:
@@ -42,6 +38,14 @@ def encode_request(request: InferRequest) -> dict[str, Any]:
     if request.output is not None:
         body["response_format"] = {"type": "json_schema", "json_schema": _encode_output(request.output)}
     return body
+
+
+def _encode_tool(tool: ToolSpec) -> msgspec.Raw:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    return msgspec.Raw(msgspec.json.encode({"type": "function", "function": function}))
+
+
+_tools: Final = MadeOnce(_encode_tool, TOOLS_KNOWN_MAX)  # half of a request's bytes, and the same in each
 
 
 def _encode_output(output: OutputSpec) -> dict[str, Any]:
@@ -68,25 +72,25 @@ def _encode_messages(request: InferRequest) -> Iterator[dict[str, Any]]:
         yield {"role": "system", "content": request.system}
     start = turn_start(request.messages)
     for number, message in enumerate(request.messages):
-        if message.role == "tool":
+        if message.role == "user":
+            yield {"role": "user", "content": _encode_content(message)}
+        elif message.role == "tool":
             for part in message.parts:
                 if isinstance(part, ToolResult):
                     content = _RESULT_PREFIX[part.status] + part.text
                     yield {"role": "tool", "tool_call_id": part.call_id, "content": content}
-        elif message.tool_calls:
-            calls = [_encode_call(call) for call in message.tool_calls]
+        elif found := message.tool_calls:
+            calls = [_encode_call(call) for call in found]
             thought = _thought(message, request.model) if number > start else {}
             yield {"role": "assistant", "content": message.text or None, "tool_calls": calls} | thought
-        elif message.role == "user":
-            yield {"role": "user", "content": _encode_content(message)}
-        elif message.text:
-            yield {"role": "assistant", "content": message.text}
+        elif text := message.text:
+            yield {"role": "assistant", "content": text}
         # An assistant that said nothing is left out: several servers refuse an empty assistant message.
 
 
 def _encode_content(message: Message) -> str | list[dict[str, Any]]:
     """Return plain text where there is nothing else: not every server takes a list."""
-    if not any(isinstance(part, Image) for part in message.parts):
+    if Image not in map(type, message.parts):
         return message.text
     content: list[dict[str, Any]] = []
     for part in message.parts:

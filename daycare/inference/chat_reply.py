@@ -43,6 +43,9 @@ class _Delta(msgspec.Struct):
     reasoning: str | None = None
 
 
+_KNOWN: Final = frozenset(_Delta.__struct_fields__)
+
+
 class _Choice(msgspec.Struct):
     index: int | None = None
     delta: dict[str, Any] | None = None
@@ -120,15 +123,20 @@ class ChatReply:
 
     def _add_delta(self, raw: dict[str, Any]) -> str:
         delta = _delta(raw)
-        self._must(not raw or any(field in raw for field in _Delta.__struct_fields__))
-        self._refused = self._refused or bool(delta.refusal)
-        text = self._room(self._joined.feed((delta.content or "") + (delta.refusal or "")))
-        self._text.append(text)
+        self._must(not raw or not _KNOWN.isdisjoint(raw))
+        text = delta.content or ""
+        if delta.refusal:
+            self._refused = True
+            text += delta.refusal
+        if text:
+            text = self._room(self._joined.feed(text))
+            self._text.append(text)
         if delta.reasoning_content:
             self._thoughts.append(delta.reasoning_content)
         self._thought_chars += 1 + len(delta.reasoning_content or delta.reasoning or "")
-        for call in delta.tool_calls or ():
-            self._add_call(call)
+        if delta.tool_calls:
+            for call in delta.tool_calls:
+                self._add_call(call)
         return text
 
     def _must(self, understood: bool) -> None:
