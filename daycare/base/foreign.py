@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from daycare.base.secrecy import names_known, without_known
+from daycare.base.veil import ESCAPES
 from daycare.base.wellformed import well_formed
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -33,6 +34,15 @@ def text(value: object, most: int = TEXT_MAX_CHARS) -> str:
     This is the one door for text from outside: what passes it is stored, shown and put into prompts.
     """
     return without_known(_plain(value, most))[:most]
+
+
+def piece(value: object) -> str:
+    """Return a piece of a text that comes in pieces, as `text` does, but for secrets that stand there as they are.
+
+    Whoever shows the pieces looks for these in what they make together (`Veil`), which takes as long again.
+    """
+    found = _plain(value, TEXT_MAX_CHARS)
+    return text(found) if any(sign in found for sign in ESCAPES) else found
 
 
 def line(value: object, most: int = LINE_MAX_CHARS) -> str:
@@ -138,10 +148,10 @@ class _Plain:
                 config = value.__struct_config__
                 fields = {name: self.of(getattr(value, name), depth + 1) for name in value.__struct_fields__}
                 return fields | ({str(config.tag_field): config.tag} if config.tag is not None else {})
-            case Mapping():
-                return {self._name(name): self.of(each, depth + 1) for name, each in value.items()}
             case list() | tuple():
                 return [self.of(each, depth + 1) for each in value]
+            case Mapping():
+                return {self._name(name): self.of(each, depth + 1) for name, each in value.items()}
         raise TypeError(f"it gave {_kind(value)} within it")
 
     def _name(self, name: object) -> str:

@@ -8,11 +8,12 @@ forms may be written either way.
 import base64
 import binascii
 import re
+import string
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 from typing import Final, NamedTuple
 
 _PLAIN_MIN_CHARS: Final = 4  # hiding shorter words would garble every line
@@ -31,11 +32,13 @@ _ESCAPE: Final = re.compile(
 )
 _PARTED: Final = re.compile(r"[0-9a-f]{2}([:\- ])[0-9a-f]{2}\1[0-9a-f]{2}\1[0-9a-f]{2}\1")
 _RUN: Final = re.compile(r"[a-z0-9+/_=-]++")
+_RUN_SIGNS: Final = string.ascii_lowercase + string.digits + "+/_=-"
 _TEXT_MAX: Final = sys.maxsize
 _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _SHORT: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _CUT_SIGNS: Final = ".… \n"  # what stands behind a text that was cut
 _WINDOW_CHARS: Final = 32 * 1024  # of a long text looked at in one go: other threads wait for some 10 ms
+_PLACES_AT_ONCE: Final = 4_096  # looked at without a break: some 0.5 ms
 _SIFTED: Final = 100  # more needles than these are sifted first
 _ESCAPED: Final = 8  # characters that one may take as an escape, such as \\u0041 in JSON within JSON
 
@@ -147,8 +150,11 @@ class SecretEncodings:
         for each in lower:
             if len(each) >= _CUT_MIN_CHARS:
                 self._heads.setdefault(each[:_HEAD_CHARS], []).append(each)
+        self._other_heads = [head for head, found in self._heads.items() if not all(map(_RUN.fullmatch, found))]
         self._tail = max((len(each) for each in lower), default=0)
         self._lower = (*lower, *map(lowered, self._exact), *self._parted)
+        # Escapes make a secret longer only, and of one that is cut its beginning is left.
+        self._shortest = min(min(map(len, self._lower), default=0), _HEAD_CHARS)
 
     @cached_property
     def needles(self) -> tuple[list[str], frozenset[str]]:
@@ -163,6 +169,8 @@ class SecretEncodings:
         """
         overlap = _ESCAPED * (self._tail + 16)
         size = max(_WINDOW_CHARS, 4 * overlap)
+        if len(text) < self._shortest:
+            return []
         found = list(self._cut(text))
         for start in range(0, max(len(text) - overlap, 1), size - overlap):
             found += ((start + first, start + end) for first, end in self._within(text[start : start + size], short))
@@ -210,6 +218,9 @@ class SecretEncodings:
         end = len(text.rstrip(_CUT_SIGNS))
         first = max(0, end - self._tail)
         tail = lowered(text[first:end])
+        # What is made of letters and digits alone can only be cut within the last word.
+        if len(tail) - len(tail.rstrip(_RUN_SIGNS)) < _HEAD_CHARS and not _standing_in(tail, self._other_heads):
+            return
         for at in range(len(tail) - _HEAD_CHARS + 1):
             for needle in self._heads.get(tail[at : at + _HEAD_CHARS], ()):
                 if needle.startswith(tail[at:]):
@@ -256,6 +267,20 @@ def _sign(match: re.Match[str]) -> str:
     if other is not None:
         return _SHORT.get(other, other)
     return chr(int(percent or unicode or byte or hexadecimal, 16))
+
+
+def found_at(heads: Container[str], size: int, text: str) -> list[int]:
+    """Return where one of `heads`, which have `size` letters, stands in a text.
+
+    Written such that no step of it is the interpreter's: in most texts hundreds of places are looked at, and none fits.
+    Other threads have their turn between windows.
+    """
+    found: list[int] = []
+    for start in range(0, len(text) - size + 1, _PLACES_AT_ONCE):
+        places = range(start, min(start + _PLACES_AT_ONCE, len(text) - size + 1))
+        pieces = map(text.__getitem__, map(slice, places, range(start + size, len(text) + 1)))
+        found += compress(places, map(heads.__contains__, pieces))
+    return found
 
 
 def lowered(text: str) -> str:

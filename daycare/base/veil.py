@@ -1,12 +1,13 @@
 """Words that come piece by piece, let through without the secrets that are known: also one that the pieces have cut."""
 
 from bisect import bisect_left
+from collections import deque
 from typing import Final, NamedTuple
 
 from daycare.base.secrecy import known_needles, without_known
-from daycare.base.secret_encodings import HEAD_CHARS, lowered
+from daycare.base.secret_encodings import HEAD_CHARS, found_at, lowered
 
-_ESCAPES: Final = "%\\&"
+ESCAPES: Final = "%\\&"  # what a text may have in place of its signs begins with one of these
 _LAST: Final = "\U0010ffff"  # sorts behind every letter
 
 
@@ -36,12 +37,20 @@ class Veil:
         """Return what can be shown after this piece."""
         if not self._needles:
             return piece
+        fresh = len(self._held)
         self._held += piece
         self._low += lowered(piece)
-        for at in range(len(self._held) - len(piece), len(self._held)):
-            begins = self._low[max(at - HEAD_CHARS + 1, 0) : at + 1] in self._heads
-            if begins or self._begun:
-                self._step(at, begins=begins)
+        before = max(fresh - HEAD_CHARS + 1, 0)
+        heads = deque(before + at + HEAD_CHARS - 1 for at in found_at(self._heads, HEAD_CHARS, self._low[before:]))
+        at = fresh
+        while at < len(self._held) and (self._begun or heads):
+            if not self._begun:
+                at = heads[0]  # nothing has begun before
+            begins = bool(heads) and heads[0] == at
+            if begins:
+                heads.popleft()
+            self._step(at, begins=begins)
+            at += 1
         end = min((each.start for each in self._begun), default=max(len(self._held) - HEAD_CHARS + 1, 0))
         end = next((start for start, stop in self._found if start < end < stop), end)
         return self._let_out(end)
@@ -79,4 +88,4 @@ class Veil:
         self._begun = [each._replace(start=each.start - end) for each in self._begun]
         whole = any(start < end for start, _ in self._found)
         self._found = [(start - end, stop - end) for start, stop in self._found if start >= end]
-        return without_known(shown) if whole or self._ending or any(sign in shown for sign in _ESCAPES) else shown
+        return without_known(shown) if whole or self._ending or any(sign in shown for sign in ESCAPES) else shown

@@ -289,7 +289,7 @@ def _embedder(make: Callable[[ProviderConfig], Embedder], config: ProviderConfig
 
 async def _event(event: object) -> StreamEvent:
     if isinstance(event, TextDelta):
-        return TextDelta(await lengthy.text(event.text))
+        return TextDelta(await lengthy.piece(event.text))
     if not isinstance(event, Completion):
         raise TypeError(f"it gave a {type(event).__name__}, expected a TextDelta or a Completion")
     done = await lengthy.struct(event, Completion, REPLY_MAX_CHARS + MODEL_THOUGHT_MAX_CHARS)

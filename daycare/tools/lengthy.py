@@ -25,6 +25,13 @@ async def text(value: object) -> str:
     return await trio.to_thread.run_sync(foreign.text, value)
 
 
+async def piece(value: object) -> str:
+    """Return what `foreign.piece` does."""
+    if not isinstance(value, str) or len(value) <= _AT_ONCE:
+        return foreign.piece(value)
+    return await trio.to_thread.run_sync(foreign.piece, value)
+
+
 async def content(value: object, most: int) -> bytes:
     """Return what `foreign.content` does."""
     if not isinstance(value, bytes | bytearray | memoryview) or len(value) <= _AT_ONCE:
@@ -50,10 +57,12 @@ def _fits_at_once(value: object) -> bool:
                 chars += len(each)
             case msgspec.Struct():
                 found += [getattr(each, name) for name in each.__struct_fields__]
-            case Mapping():
-                found += islice((part for pair in each.items() for part in pair), left + 1)
             case list() | tuple():
                 found += each[: left + 1]
+            case None | int() | float():
+                pass
+            case Mapping():
+                found += islice((part for pair in each.items() for part in pair), left + 1)
         if chars > _AT_ONCE or len(found) > left:
             return False
     return True

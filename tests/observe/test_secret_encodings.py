@@ -102,6 +102,20 @@ def test_what_is_left_of_a_secret_that_others_have_cut_is_not_told(sign: str) ->
         assert clean.startswith("it said: ")
 
 
+@pytest.mark.parametrize("secret", ["abcdefghijkl mnopqrst", "abcdefghijkl,m%nopqrst", "correct horse battery staple"])
+def test_a_secret_of_several_words_may_be_cut_within_any_of_them(secret: str) -> None:
+    hide(secret)
+    for many in range(10, len(secret)):
+        assert secret[:10] not in without_known(f"it said: {secret[:many]}...")
+
+
+def test_a_text_that_is_nothing_but_a_secret_or_its_beginning_is_not_told() -> None:
+    hide(KEY)
+    assert without_known(KEY) == without_known(KEY[:10]) == SECRET
+    hide("Anna")
+    assert without_known("Anna") == SECRET
+
+
 def test_short_secrets_do_not_garble_what_is_said() -> None:
     hide("abc")
     hide("home")
