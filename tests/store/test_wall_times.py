@@ -18,7 +18,8 @@ BOUNDED: Final = "waited for at most as long as such a wait may take, from when 
 VOID: Final = "a right or a limit of the moment: one from a time that is still to come is void"
 
 TIMES: Final = {
-    TOLD: """approval_grants.created_at approval_messages.created_at approvals.created_at
+    TOLD: """api_tokens.created_at api_tokens.used_at
+        approval_grants.created_at approval_messages.created_at approvals.created_at
         behaviour_states.at budgets.updated_at connector_memory.at cron_jobs.created_at cron_jobs.removed_at
         cron_jobs.updated_at cron_runs.started_at cron_runs.until_at dead_letters.replayed_at documents.created_at
         dropped_letters.first_at forgetting.at_ms forgotten_turns.at_ms memories.at_ms secrets.created_at
@@ -26,11 +27,11 @@ TIMES: Final = {
         signals.created_at steps.at strangers.first_at strangers.last_at summaries.created_at tasks.created_at
         tasks.started_at user_connector_keys.created_at users.created_at users.removed_at budget_sums.wall_ms
         budget_sums.reserved_ms reservations.wall_ms spending.unsettled_ms spending.wall_ms""",
-    AGE: """agents.ended_at approvals.decided_at cron_runs.ended_at dead_letters.created_at dropped_letters.last_at
+    AGE: """agents.ended_at api_tokens.revoked_at approvals.decided_at cron_runs.ended_at dead_letters.created_at dropped_letters.last_at
         events.at files.created_at history.ended_at inbox.done_at memories.created_at
         memory_marks.oldest_at outbox.created_at
         outbox.sent_at signals.ended_at spend.at tasks.ended_at""",
-    CALENDAR: """cron_jobs.next_at cron_runs.created_at cron_runs.due_at cron_runs.post_at memories.until_ms
+    CALENDAR: """api_tokens.expires_at cron_jobs.next_at cron_runs.created_at cron_runs.due_at cron_runs.post_at memories.until_ms
         reservations.day""",
     BOUNDED: """approvals.expires_at heartbeats.beat_at heartbeats.since inbox.created_at outbox.retry_at
         reservations.at signals.due_at tasks.deadline_at timers.created_at timers.due_at turns.retry_at

@@ -86,7 +86,7 @@ class ApiTokens:
         if known is None or (token.may in (May.OPERATOR, May.READ) and not known.operator):
             return None
         hide(text)
-        if token.used_at is None or token.used_at + _USED_EVERY_MS <= now or token.used_from != address:
+        if token.used_at is None or abs(now - token.used_at) >= _USED_EVERY_MS or token.used_from != address:
             await self._rows.used(token.no, address)
         ended = self._ended.setdefault(token.no, trio.Event())
         left_s = inf if token.expires_at is None else (token.expires_at - now) / 1_000
