@@ -27,11 +27,13 @@ TIMES: Final = {
         signals.created_at steps.at strangers.first_at strangers.last_at summaries.created_at tasks.created_at
         tasks.started_at user_connector_keys.created_at users.created_at users.removed_at budget_sums.wall_ms
         budget_sums.reserved_ms reservations.wall_ms spending.unsettled_ms spending.wall_ms""",
-    AGE: """agents.ended_at api_tokens.revoked_at approvals.decided_at cron_runs.ended_at dead_letters.created_at dropped_letters.last_at
+    AGE: """agents.ended_at api_tokens.revoked_at
+        approvals.decided_at cron_runs.ended_at dead_letters.created_at dropped_letters.last_at
         events.at files.created_at history.ended_at inbox.done_at memories.created_at
         memory_marks.oldest_at outbox.created_at
         outbox.sent_at signals.ended_at spend.at tasks.ended_at""",
-    CALENDAR: """api_tokens.expires_at cron_jobs.next_at cron_runs.created_at cron_runs.due_at cron_runs.post_at memories.until_ms
+    CALENDAR: """api_tokens.expires_at cron_jobs.next_at
+        cron_runs.created_at cron_runs.due_at cron_runs.post_at memories.until_ms
         reservations.day""",
     BOUNDED: """approvals.expires_at heartbeats.beat_at heartbeats.since inbox.created_at outbox.retry_at
         reservations.at signals.due_at tasks.deadline_at timers.created_at timers.due_at turns.retry_at
