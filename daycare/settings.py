@@ -186,7 +186,7 @@ class ApiSection(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The addresses, (host, port) each. Raises `InvalidError` ADDRESS."""
+        """The addresses, (host, port) each. Raises `InvalidError` ADDRESS_INVALID."""
         return tuple(address(each.strip()) for each in self.listen.split(",") if each.strip())
 
 

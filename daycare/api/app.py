@@ -69,7 +69,9 @@ class CallerAdmission:
             if caller.own_only:
                 raise HTTPException(404)
             raise errors.NotAllowedError(
-                "TOKEN_READS", f"{scope['method']} {scope['path']}: this token may read, and change nothing"
+                "TOKEN_READS",
+                f"{scope['method']} {scope['path']}: this token may read, and change nothing",
+                hint="daycare tokens add NAME --may operator",
             )
         await self._app(scope, receive, send)
 

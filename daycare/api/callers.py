@@ -51,7 +51,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     def check_user(self, user: str) -> None:
         """Raise `NotFoundError` for what is another person's."""
         if self.own_only and user != self.user:
-            raise NotFoundError("USER_UNKNOWN", f"looking at {user}: there is nobody of that id")
+            raise NotFoundError("USER_UNKNOWN", f"looking at {user}: there is nobody of that id", hint="leave it out")
 
     def check_path(self, path: str) -> None:
         """Raise `NotFoundError` for the path of another person's agent."""

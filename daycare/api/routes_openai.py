@@ -22,7 +22,7 @@ from daycare.api.replies import DirectReplies
 from daycare.api.services import Services
 from daycare.api.wanted import outcome, while_wanted
 from daycare.base.connector import DIRECT
-from daycare.base.errors import DaycareError, InvalidError, NotFoundError
+from daycare.base.errors import DaycareError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.events import ToolStarted, TurnDelta
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import API_PAGE_MAX_ROWS, API_WAIT_MAX_S
@@ -78,8 +78,9 @@ class OpenAIRoutes:
 
     def __init__(self, services: Services, closing: trio.Event) -> None:
         self._services = services
-        self._closing = closing
-        self._replies = DirectReplies(services.store.outbox, services.bus, services.clock)
+        self.router = services.router
+        self.closing = closing
+        self.replies = DirectReplies(services.store.outbox, services.bus, services.clock)
 
     def routes(self) -> list[Route]:
         """Return the routes of this file."""
@@ -113,38 +114,27 @@ class OpenAIRoutes:
         if wish.stream:
             with_usage = wish.stream_options is not None and wish.stream_options.include_usage
             return CompletionStream(self, heard, receipt, shape, with_usage=with_usage)
-        receipt = await outcome(request, self._closing, self._services.router, receipt, API_WAIT_MAX_S)
-        rows = await self._replies.answering(receipt)
+        receipt = await outcome(request, self.closing, self.router, receipt, API_WAIT_MAX_S)
+        if receipt.state == "waiting":
+            raise UnavailableError(
+                "ANSWER_LATE",
+                f"completing a chat: no answer to message {receipt.seq} yet",
+                hint="the message is kept and will be answered: GET /v1/replies",
+            )
+        rows = await self.replies.answering(receipt)
         choice = {
             "index": 0,
             "message": {"role": "assistant", "content": _text(rows, receipt)},
             "finish_reason": "stop",
         }
         done = answer(shape.of("chat.completion", [choice], usage=await self.usage(receipt)))
-        done.background = BackgroundTask(self._replies.confirm, rows)  # once it is sent
+        done.background = BackgroundTask(self.replies.confirm, rows)  # once it is sent
         return done
-
-    async def wait(self, receipt: Receipt) -> Receipt:
-        """Wait for the answer to a message. Raises what `Router.wait` does."""
-        return await self._services.router.wait(receipt, API_WAIT_MAX_S)
-
-    async def answering(self, receipt: Receipt) -> list[OutboxRow]:
-        """Return the replies to a message."""
-        return await self._replies.answering(receipt)
-
-    async def confirm(self, rows: list[OutboxRow]) -> None:
-        """Note that replies were sent."""
-        await self._replies.confirm(rows)
 
     async def usage(self, receipt: Receipt) -> dict[str, int]:
         """Return the tokens of all calls of models that an answer took."""
         given, made = (0, 0) if receipt.turn is None else await self._services.store.ledger.tokens(receipt.turn)
         return {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
-
-    @property
-    def closing(self) -> trio.Event:
-        """Set when the daemon stops."""
-        return self._closing
 
     def _inbound(self, caller: Caller, path: str, text: str, key: str) -> Inbound:
         return Inbound(
@@ -198,7 +188,7 @@ class CompletionStream(Response):
             await self._send(send, self._shape.chunk({"role": "assistant", "content": ""}))
             try:
                 receipt = await self._follow(send)
-                rows = await self._routes.answering(receipt)
+                rows = await self._routes.replies.answering(receipt)
                 if rest := self._rest(_text(rows, receipt)):
                     await self._send(send, self._shape.chunk({"content": rest}))
                 await self._send(send, self._shape.chunk({}, "stop"))
@@ -206,7 +196,7 @@ class CompletionStream(Response):
                     usage = await self._routes.usage(receipt)
                     await self._send(send, self._shape.of("chat.completion.chunk", [], usage=usage))
                 await self._write(send, b"data: [DONE]\n\n")
-                await self._routes.confirm(rows)
+                await self._routes.replies.confirm(rows)
             except DaycareError as error:
                 await self._send(send, {"error": openai_error(error, error.http_status)})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -218,7 +208,7 @@ class CompletionStream(Response):
 
             async def wait() -> None:
                 try:
-                    final.append(await self._routes.wait(self._receipt))
+                    final.append(await self._routes.router.wait(self._receipt, API_WAIT_MAX_S))
                 except DaycareError as error:
                     final.append(error)
                 listening.cancel()

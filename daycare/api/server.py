@@ -69,7 +69,7 @@ async def serve(
     """
     listener = trio.SocketListener(trio.socket.from_stdlib_socket(_bind(socket)))
     connections = ApiConnections(app)
-    others = [connections] if network is None else [connections, network.connections]
+    everywhere = [connections] if network is None else [connections, network.connections]
     async with trio.open_nursery() as serving:
         try:
             async with trio.open_nursery() as accepting:
@@ -81,10 +81,11 @@ async def serve(
                 await shutdown.wait()
                 accepting.cancel_scope.cancel()
             app.state.closing.set()
-            for each in others:
-                await each.close()
+            async with trio.open_nursery() as closing:
+                for each in everywhere:
+                    closing.start_soon(each.close)
         finally:
-            for each in others:
+            for each in everywhere:
                 each.cut()
             serving.cancel_scope.cancel()
             _unbind(socket)

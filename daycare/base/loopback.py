@@ -4,7 +4,7 @@ from daycare.base.errors import InvalidError
 
 
 def address(listen: str) -> tuple[str, int]:
-    """Return (host, port) of `127.0.0.1:8686` or `[::1]:8686`, an IP address each. Raises `InvalidError` ADDRESS."""
+    """Return (host, port) of `127.0.0.1:8686` or `[::1]:8686`, IP addresses. Raises `InvalidError` ADDRESS_INVALID."""
     import ipaddress  # late: only who asks for it needs it
 
     host, colon, port = listen.rpartition(":")
@@ -15,7 +15,7 @@ def address(listen: str) -> tuple[str, int]:
     except ValueError:
         number = -1
     if not colon or not 0 <= number <= 65_535:  # 0: any that is free
-        raise InvalidError("ADDRESS", f'expected such as "127.0.0.1:9464" instead of "{listen}"')
+        raise InvalidError("ADDRESS_INVALID", f'expected such as "127.0.0.1:9464" instead of "{listen}"')
     return str(found), number
 
 

@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+import numpy as np
 import pytest
 import trio
 from hypothesis import given, settings
@@ -10,14 +11,17 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from daycare.base.memories import Tier
+from daycare.base.memory_settings import RetrievalSection
 from daycare.features import open_store
+from daycare.features.memory.embed.packing import packed
 from daycare.features.memory.search import search_scope as scenes
 from daycare.features.memory.search.postings import InvertedIndex
+from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.search_scope import SearchScope
-from daycare.features.memory.store.records import MergeResult, Postings, Seen
+from daycare.features.memory.store.records import MergeResult, NewVector, Postings, Seen
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
-from tests.store.remembering import SCOPE, entity, learned, logged
+from tests.store.remembering import SCOPE, entity, hash_of, learned, logged
 from tests.store.samples import EPOCH_MS, HandClock
 
 WORDS = ("piano", "pianos", "running", "runs", "caf\u00e9", "Zug", "x1", "42", "maxRetryCount", "\u732b", "a", "b")
@@ -125,6 +129,35 @@ async def test_a_small_scope_has_the_postings_that_the_store_has(
             patched.setattr(store.of(MemoryRows), "postings", None)
             found = scene._postings(words, 10_000)
         assert listed(found) == listed(known), f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_lean_scope_takes_a_part_of_the_memory_and_finds_the_same(
+    seed: int, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scenes, "LEAN_MAX_BYTES", 4 * 64 * 50)
+    draw, dice = random.Random(seed), np.random.default_rng(seed)
+    texts = [f"{' '.join(draw.choices(WORDS, k=6))} note{at}" for at in range(400)]
+    numbers = await logged(store, *texts)
+    rows = dice.standard_normal((400, 64)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    vectors = zip(numbers, texts, packed(rows), strict=True)
+    new = [NewVector(no, hash_of(text), data) for no, text, data in vectors]
+    await store.of(MemoryRows).embed("model", 64, new)
+    shared: list[int] = []
+    rich, lean = (SearchScope(store.of(MemoryRows), SCOPE, lambda: "model", lean=each) for each in (False, True))
+    for at in range(0, 400, 40):
+        query = MemoryQuery(scope=SCOPE, text=texts[at], now_ms=EPOCH_MS + 1, vector=rows[at])
+        found = []
+        for scope in (rich, lean):
+            scope.catch_up_all()
+            found.append([each.no for each in scope.find(query, RetrievalSection(), 10)])
+            while scope.behind:
+                scope.look_ahead()
+        assert found[0][0] == found[1][0] == numbers[at]
+        shared.append(len({*found[0]} & {*found[1]}))
+    assert sum(shared) >= 0.8 * 100, f"seed {seed}: {shared}"  # of noise, where hardly anything is nearer than others
+    assert lean.nbytes < rich.nbytes / 2
 
 
 async def test_a_large_scope_asks_the_store_and_a_small_one_until_its_words_are_there(

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
 import openai
 import pytest
 
@@ -67,16 +66,6 @@ def test_an_answer_comes_as_a_stream_that_ends_with_its_usage(network: Network) 
     assert chunks[-1].usage is not None and not chunks[-1].choices
     assert len({chunk.id for chunk in chunks}) == 1
     assert all_confirmed(network, "/bob/direct")
-
-
-def test_who_goes_away_finds_the_answer_later(network: Network) -> None:
-    url = f"http://127.0.0.1:{network.port}/openai/v1/chat/completions"
-    headers = {"Authorization": f"Bearer {network.tokens['bob']}"}
-    with httpx.stream("POST", url, json=said("my dog is called Rex", stream=True), headers=headers) as stream:
-        assert stream.status_code == 200
-    waited = network.locally("POST", "/v1/messages", {"text": "hello", "user": "bob", "wait_s": 20})
-    assert waited["state"] == "done"
-    assert len([text for text in unread(network, "/bob/direct") if "Rex" in text]) <= 1, "it is not said twice"
 
 
 def test_a_repeat_of_a_key_is_the_same_message(network: Network) -> None:

@@ -16,9 +16,9 @@ from tests.store.samples import HandClock
 DAY_MS = 86_400_000
 
 
-async def made(location: str, clock: HandClock) -> None:
-    """Walk through a token's life."""
-    async with open_store(location, clock, inline=True) as store:
+async def test_a_token_is_good_until_it_expires_or_is_revoked() -> None:
+    clock = HandClock()
+    async with open_store("memory:", clock, inline=True) as store:
         await store.people.add(User(id="ann", name="Ann", operator=True, keys=("direct:ann",)), "person")  # type: ignore[arg-type]
         await store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)), "person")  # type: ignore[arg-type]
         tokens = ApiTokens(store, clock, "ann")
@@ -48,10 +48,6 @@ async def made(location: str, clock: HandClock) -> None:
         clock.ms += 40 * DAY_MS
         assert await tokens.expire(clock.now_ms() - 30 * DAY_MS) == 1
         assert [each.name for each in await tokens.find()] == ["phone", "laptop"]
-
-
-async def test_a_token_is_good_until_it_expires_or_is_revoked() -> None:
-    await made("memory:", HandClock())
 
 
 async def test_the_database_knows_no_token(tmp_path: Path) -> None:

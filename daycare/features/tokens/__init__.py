@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from daycare.base.clock import Clock
     from daycare.settings import Live
+    from daycare.store.records import Commit
     from daycare.store.sqlite.store import Store
 
 
@@ -30,6 +31,15 @@ class TokensFeature(Feature):
         from daycare.features.tokens.faces import TokenOperations
 
         return TokenOperations(self.tokens).routes()
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what ends the calls of people who were removed."""
+        return {"tokens of the API": self.tokens.run}
+
+    def committed(self, commit: "Commit") -> None:
+        """Something was committed; perhaps somebody was removed."""
+        if commit.people:
+            self.tokens.people_removed()
 
     def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
         """Return what deletes old tokens."""

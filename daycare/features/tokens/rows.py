@@ -1,13 +1,16 @@
 """Tokens of the API in the store, by the hash of what is sent with a request."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from daycare.api.callers import May
-from daycare.base.errors import ConflictError, NotFoundError
+from daycare.base.errors import BusyError, ConflictError, NotFoundError
 from daycare.features.tokens.records import ApiToken
+from daycare.store.sqlite.database import count
 from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx
+
+TOKENS_MAX: Final = 1_000  # in force; each program has one
 
 _COLUMNS = "no, name, user, may, created_at, expires_at, used_at, used_from, revoked_at"
 
@@ -25,9 +28,13 @@ class TokenRows(Rows):
     )
 
     async def add(self, token: ApiToken, hash_: bytes) -> ApiToken:
-        """Add a token. Raises `ConflictError` TOKEN_KNOWN while another one has its name."""
+        """Add a token. Raises `ConflictError` TOKEN_KNOWN while another one has its name, `BusyError` TOKENS_MAX."""
 
         def run(tx: Tx) -> ApiToken:
+            if count(tx.db, "SELECT count(*) FROM api_tokens WHERE revoked_at IS NULL") >= TOKENS_MAX:
+                raise BusyError(
+                    "TOKENS_MAX", f"adding the token {token.name}: there are {TOKENS_MAX}", hint="daycare tokens revoke"
+                )
             if tx.one("SELECT 1 FROM api_tokens WHERE name = ? AND revoked_at IS NULL", (token.name,)):
                 raise ConflictError(
                     "TOKEN_KNOWN",

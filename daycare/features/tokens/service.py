@@ -36,7 +36,8 @@ class ApiTokens:
         self._people = store.people
         self._clock = clock
         self._owner = owner
-        self._ended: dict[int, trio.Event] = {}  # of tokens that were used: set once they are revoked
+        self._open: dict[int, tuple[str, trio.Event]] = {}  # of tokens that were used: whose, and what ends their calls
+        self._removed = trio.Event()
 
     async def add(self, name: str, may: May, user: str | None, days: int | None) -> tuple[ApiToken, str]:
         """Make a token and return it with its text, which nobody can find out again."""
@@ -70,9 +71,25 @@ class ApiTokens:
     async def revoke(self, name: str) -> ApiToken:
         """Let a token open nothing from now on, and end what is open with it."""
         revoked = await self._rows.revoke(name)
-        if (ended := self._ended.pop(revoked.no, None)) is not None:
-            ended.set()
+        self._end(revoked.no)
         return revoked
+
+    def people_removed(self) -> None:
+        """Hear that somebody was removed."""
+        self._removed.set()
+
+    async def run(self) -> None:
+        """End what is open of people who were removed, until cancelled."""
+        while True:
+            await self._removed.wait()
+            self._removed = trio.Event()
+            for no, (user, _) in list(self._open.items()):
+                if await self._people.get(user) is None:
+                    self._end(no)
+
+    def _end(self, no: int) -> None:
+        if (known := self._open.pop(no, None)) is not None:
+            known[1].set()
 
     async def caller(self, text: str, address: str) -> Caller | None:
         """Return who sends a token, None if it opens nothing. `address` is where from."""
@@ -82,13 +99,14 @@ class ApiTokens:
         now = self._clock.now_ms()
         if token is None or token.revoked_at is not None or (token.expires_at is not None and token.expires_at <= now):
             return None
+        # Before anything is waited for: who revokes it meanwhile ends this call, too.
+        _, ended = self._open.setdefault(token.no, (token.user, trio.Event()))
         known = await self._people.get(token.user)
         if known is None or (token.may in (May.OPERATOR, May.READ) and not known.operator):
             return None
         hide(text)
         if token.used_at is None or abs(now - token.used_at) >= _USED_EVERY_MS or token.used_from != address:
             await self._rows.used(token.no, address)
-        ended = self._ended.setdefault(token.no, trio.Event())
         left_s = inf if token.expires_at is None else (token.expires_at - now) / 1_000
         return Caller(name=token.name, may=token.may, user=token.user, ended=ended, left_s=left_s)
 
