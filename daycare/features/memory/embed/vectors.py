@@ -379,9 +379,9 @@ def _places(held: _Held, numbers: Numbers) -> Numbers:
 
 
 def _grown(array: NDArray[Any], count: int, total: int) -> NDArray[Any]:
-    """Return an array with room for `total`, the first `count` of it as they were; a quarter larger if it is new."""
+    """Return an array with room for `total`, the first `count` of it as they were; an eighth larger if it is new."""
     if total <= len(array):
         return array
-    larger = np.empty(max(total, len(array) + len(array) // 4), array.dtype)
+    larger = np.empty(max(total, len(array) + len(array) // 8), array.dtype)
     larger[:count] = array[:count]
     return larger

@@ -91,7 +91,7 @@ class Ranked(NamedTuple):
 
     places: Numbers
     parts: Mapping[str, Floats]
-    before: Numbers
+    before: Places
     answers: Floats
 
 
@@ -307,11 +307,11 @@ class _Scope:
     def beside(self, places: Numbers, reach: int) -> Numbers:
         """Return places with those before and after them in their conversations: a row for each distance."""
         structure = self.structure
-        rows = np.empty((2 * reach + 1, len(places)), np.int64)
+        rows = np.empty((2 * reach + 1, len(places)), np.int64)  # what numpy looks up by, many times
         rows[reach] = places
         for step in range(reach):
-            structure.before.take(rows[reach - step], out=rows[reach - step - 1], mode="wrap")
-            structure.after.take(rows[reach + step], out=rows[reach + step + 1], mode="wrap")
+            rows[reach - step - 1] = structure.before.take(rows[reach - step], mode="wrap")
+            rows[reach + step + 1] = structure.after.take(rows[reach + step], mode="wrap")
         return rows
 
     def own_words(self, places: Numbers) -> Floats:

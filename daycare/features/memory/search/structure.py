@@ -1,7 +1,6 @@
 """What ranking knows of all memories of a scope: who said each when, and what was said before and after.
 
-Parallel arrays in order of number, some 70 bytes a memory, that grow by doubling. A place is where a memory stands in
-them; -1 is nowhere.
+Parallel arrays in order of number, some 50 bytes a memory. A place is where a memory stands in them; -1 is nowhere.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +15,9 @@ from daycare.features.memory.store.records import MemoryShape
 NOWHERE: Final = -1
 TIERS: Final = (Tier.LOG, Tier.FACT, Tier.ENTITY, Tier.CHUNK)  # a code is the place in here
 _CODES: Final = {tier: code for code, tier in enumerate(TIERS)}
+_ENDED_BYTES: Final = 100  # that an entry of a dictionary of numbers takes, about
 _SPARE: Final = 64  # rows of room in a new one
-_ROOM: Final = 4  # one more for so many when it is full: many people have some thousand each
-_ALWAYS: Final = 2**62  # until when what has no end holds
+_ROOM: Final = 8  # one more for so many when it is full: many people have some thousand each
 
 Places = NDArray[np.int32]
 
@@ -54,15 +53,15 @@ class Structure:
         self._paths: list[str] = []
         self._sessions: dict[tuple[int, int], int] = {}
         self._last: list[int] = []  # by session: the place of what was said last
+        self._until_ms: dict[int, int] = {}  # by place, of a fact that holds no longer
+        self._owner = np.empty(0, np.int32)  # by session: the code of its agent
         self._numbers = np.empty(_SPARE, np.int64)
         self._at_ms = np.empty(_SPARE, np.int64)
         self._turns = np.empty(_SPARE, np.int64)
-        self._until_ms = np.empty(_SPARE, np.int64)  # of a fact that holds no longer
         self._session = np.empty(_SPARE, np.int32)
         self._speaker = np.empty(_SPARE, np.int32)
-        self._agent = np.empty(_SPARE, np.int32)
-        self._before = np.full(_SPARE, NOWHERE, np.int64)  # what numpy looks up by: nothing is converted
-        self._after = np.full(_SPARE, NOWHERE, np.int64)
+        self._before = np.full(_SPARE, NOWHERE, np.int32)
+        self._after = np.full(_SPARE, NOWHERE, np.int32)
         self._anchor = np.empty(_SPARE, np.int32)
         self._tier = np.empty(_SPARE, np.int8)
         self._living = np.empty(_SPARE, np.bool_)
@@ -92,12 +91,12 @@ class Structure:
         return self._speaker[: self.size]
 
     @property
-    def before(self) -> Numbers:
+    def before(self) -> Places:
         """Where what was said before each in the same conversation is; with one more row, for `NOWHERE`."""
         return self._before[: self.size + 1]
 
     @property
-    def after(self) -> Numbers:
+    def after(self) -> Places:
         """Where what was said after each in the same conversation is; with one more row, for `NOWHERE`."""
         return self._after[: self.size + 1]
 
@@ -124,7 +123,8 @@ class Structure:
     @property
     def nbytes(self) -> int:
         """How much memory the arrays take."""
-        return sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
+        ended = len(self._until_ms) * _ENDED_BYTES
+        return ended + sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
 
     @property
     def sessions(self) -> int:
@@ -180,19 +180,23 @@ class Structure:
             found &= self._living[places]
         own = self._agents.get(limits.agent_id, NOWHERE)
         if Tier.CHUNK in limits.tiers:
-            agent = self._agent[places]
+            agent = self._owner[self._session[places]]
             found &= (tier != _CODES[Tier.CHUNK]) | (agent == own) | (agent == self._agents.get("", NOWHERE))
         if limits.since_ms is not None:
             found &= self._at_ms[places] >= limits.since_ms
         if limits.until_ms is not None:
             found &= self._at_ms[places] < limits.until_ms
         if limits.now_ms is not None:
-            found &= self._until_ms[places] > limits.now_ms
+            ended = [place for place, until_ms in self._until_ms.items() if until_ms <= limits.now_ms]
+            if ended:
+                holds = np.ones(self.size, np.bool_)
+                holds[ended] = False
+                found &= holds[places]
         if limits.among is not None:
             found &= limits.among[places]
         if limits.under:
             inside = [f"{path}/".startswith(f"{limits.under}/") for path in self._paths]
-            found &= np.array(inside, np.bool_)[self._agent[places]]
+            found &= np.array(inside, np.bool_)[self._owner[self._session[places]]]
         if limits.shown is not None:
             session = self._sessions.get((own, limits.shown[0]), NOWHERE)
             found &= (self._session[places] != session) | (tier > 0) | (self._turns[places] <= limits.shown[1])
@@ -211,10 +215,11 @@ class Structure:
         self._numbers[new] = [shape.no for shape in shapes]
         self._at_ms[new] = [shape.at_ms for shape in shapes]
         self._turns[new] = [shape.turn for shape in shapes]
-        self._until_ms[new] = [_ALWAYS if shape.until_ms is None else shape.until_ms for shape in shapes]
+        self._until_ms |= {
+            place: shape.until_ms for place, shape in enumerate(shapes, begin) if shape.until_ms is not None
+        }
         self._tier[new] = [_CODES[shape.tier] for shape in shapes]
         agents = _codes(self._agents, [shape.agent_id for shape in shapes])
-        self._agent[new] = agents
         self._speaker[new] = _codes(self._speaker_codes, [shape.speaker for shape in shapes])
         self._session[new] = _codes(self._sessions, zip(agents, [shape.session for shape in shapes], strict=True))
         self._know(shapes)
@@ -235,11 +240,16 @@ class Structure:
         places = self.places(np.sort(np.asarray(numbers, np.int64)))
         self._traits[places] = 0
         self._living[places] = False
-        still = {shape.no: _ALWAYS if shape.until_ms is None else shape.until_ms for shape in shapes}
+        still = {shape.no: shape.until_ms for shape in shapes}
         there = places[np.isin(self._numbers[places], list(still))]
         self._living[there] = True
         self.removed += len(places) - len(there)
-        self._until_ms[there] = [still[no] for no in self._numbers[there].tolist()]
+        for place in places.tolist():
+            until_ms = still.get(int(self._numbers[place]))
+            if until_ms is None:
+                self._until_ms.pop(place, None)
+            else:
+                self._until_ms[place] = until_ms
         if len(there) < len(places):  # what was learned from words that are gone speaks for them
             tied = np.flatnonzero(self._anchor[: self.size] != NOWHERE)
             self._anchor[tied[~self._living[self._anchor[tied]]]] = NOWHERE
@@ -258,7 +268,7 @@ class Structure:
         for session, place in zip(self._session[logs].tolist(), logs.tolist(), strict=True):
             said_before.append(last[session])
             last[session] = place
-        before = np.array(said_before, np.int64)
+        before = np.array(said_before, np.int32)
         self._before[logs] = before
         tied = before != NOWHERE
         self._after[before[tied]] = logs[tied]
@@ -284,14 +294,17 @@ class Structure:
         if len(self.speakers) < len(self._speaker_codes):
             self.speakers = [*self._speaker_codes]
             self.called = called(self.speakers)
-        self._last += [NOWHERE] * (len(self._sessions) - len(self._last))
+        if len(self._last) < len(self._sessions):
+            self._owner = np.array([agent for agent, _ in self._sessions], np.int32)
+            self._last += [NOWHERE] * (len(self._sessions) - len(self._last))
 
     def _reserve(self, total: int) -> None:
         if total < len(self._numbers):  # neighbours have a row more
             return
         room = max(total + 1, len(self._numbers) + max(_SPARE, len(self._numbers) // _ROOM))
         for name, array in [(name, it) for name, it in vars(self).items() if isinstance(it, np.ndarray)]:
-            setattr(self, name, _grown(array, self.size, room))
+            if array is not self._owner:
+                setattr(self, name, _grown(array, self.size, room))
 
 
 def _codes(known: dict[Any, int], keys: Iterable[Any]) -> list[int]:
