@@ -1,6 +1,7 @@
 """Messages in, replies out: what a terminal or a program needs to talk to an agent."""
 
 import secrets
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -10,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.callers import caller_of, persons
+from daycare.api.callers import Caller, caller_of, persons
 from daycare.api.documents import Limit, Number, PathQuery, RequestDocument, answer, body, query
 from daycare.api.errors import error_view
 from daycare.api.replies import DirectReplies
@@ -26,9 +27,14 @@ from daycare.observe.spans import accept_id, joined, trace_id
 from daycare.plugin import Inbound
 from daycare.store.records import Receipt
 
+Seqs = Annotated[tuple[Number, ...], msgspec.Meta(max_length=OUTBOX_MAX_MESSAGES)]
+
 
 class PostBody(RequestDocument, frozen=True, kw_only=True):
-    """A message. `user` is whose it is; without a path it goes to that user's `direct` agent, or to `all` of theirs."""
+    """A message. `user` is whose it is; without a path it goes to that user's `direct` agent, or to `all` of theirs.
+
+    `shown` are replies that were shown before: they are confirmed once the message is committed, which saves a call.
+    """
 
     text: str
     files: Annotated[tuple[Number, ...], msgspec.Meta(max_length=FILES_MAX)] = ()
@@ -37,6 +43,7 @@ class PostBody(RequestDocument, frozen=True, kw_only=True):
     key: str | None = None
     user: str | None = None
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=API_WAIT_MAX_S)] | None = None
+    shown: Seqs = ()
 
 
 class Page(PathQuery, frozen=True, kw_only=True):
@@ -49,7 +56,7 @@ class Page(PathQuery, frozen=True, kw_only=True):
 class ShownReplies(RequestDocument, frozen=True, kw_only=True):
     """Replies that a terminal has shown."""
 
-    seqs: Annotated[list[Number], msgspec.Meta(max_length=OUTBOX_MAX_MESSAGES)]
+    seqs: Seqs
 
 
 class Messages:
@@ -98,8 +105,11 @@ class Messages:
             trace=outside.trace if outside is not None else "",
         )
         if wish.all:
-            return await self._post_to_all(inbound, user)
+            posted = await self._post_to_all(inbound, user)
+            await self._confirm(caller, wish.shown)
+            return posted
         receipt = await self._services.accept(inbound)
+        await self._confirm(caller, wish.shown)
         mine = f"00-{trace_id(receipt.trace)}-{accept_id(receipt.trace, receipt.seq)}-01"
         if wish.wait_s:
             waited = await outcome(request, self._closing, self._services.router, receipt, wish.wait_s)
@@ -173,10 +183,13 @@ class Messages:
     @persons
     async def acknowledge(self, request: Request) -> Response:
         """Take the word of a terminal that it has shown these replies; replies of other connectors stay as they are."""
-        shown = dict.fromkeys((await body(request, ShownReplies)).seqs)
-        caller = caller_of(request)
-        rows = [row for row in await self._replies.of([*shown]) if row.user == caller.user or not caller.own_only]
-        return answer({"acknowledged": await self._replies.confirm(rows)})
+        shown = (await body(request, ShownReplies)).seqs
+        return answer({"acknowledged": await self._confirm(caller_of(request), shown)})
+
+    async def _confirm(self, caller: Caller, seqs: Sequence[int]) -> int:
+        """Take somebody's word that replies of theirs were shown; return how many were unread until now."""
+        rows = await self._replies.of([*dict.fromkeys(seqs)])
+        return await self._replies.confirm([row for row in rows if row.user == caller.user or not caller.own_only])
 
 
 def _fresh_key() -> str:

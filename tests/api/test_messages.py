@@ -212,6 +212,18 @@ async def test_confirmed_reply_is_not_shown_again(api: Api) -> None:
     await api.refused(400, "BODY_INVALID", "POST", "/v1/replies/ack", {"seqs": list(range(1001))})
 
 
+async def test_the_next_message_confirms_what_was_shown(api: Api) -> None:
+    (first,) = (await api.ask("a"))["replies"]
+    (second,) = (await api.ask("b"))["replies"]
+    await api.refused(400, "BODY_INVALID", "POST", "/v1/messages", {"text": "c", "shown": list(range(1001))})
+    unknown = {"text": "c", "path": "/ann/agent/none", "shown": [first["seq"]]}
+    await api.refused(404, "AGENT_UNKNOWN", "POST", "/v1/messages", unknown)
+    assert len((await api.call("GET", "/v1/replies", path=ANN))["replies"]) == 2, "only once the message is taken"
+    said = await api.call("POST", "/v1/messages", {"text": "c", "wait_s": 5, "shown": [first["seq"], 999]})
+    left = [row["seq"] for row in (await api.call("GET", "/v1/replies", path=ANN))["replies"]]
+    assert left == [second["seq"], said["replies"][0]["seq"]]
+
+
 async def test_confirmation_is_an_event(api: Api) -> None:
     seq = (await api.ask("a"))["replies"][0]["seq"]
     async with api.bus.subscribe(types=frozenset({"reply.sent"})) as sent:

@@ -58,6 +58,7 @@ class Talker:
         self._variant = variant
         self._number = number
         self._said = 0
+        self._shown: list[int] = []
         self._texts = variant.texts(number)  # before a clock runs
 
     async def begin(self) -> None:
@@ -66,7 +67,7 @@ class Talker:
             await self._client.call("POST", "/v1/agents", {"path": self._variant.path(self._number)})
 
     async def turn(self, text: str | None = None) -> float:
-        """Say something, wait for the answer and confirm it; return the seconds until the answer."""
+        """Say something, confirming what was answered before, and wait for the answer; return the seconds until it."""
         if text is None:
             text = self._texts[self._said % len(self._texts)]
             self._said += 1
@@ -74,11 +75,12 @@ class Talker:
         if not self._variant.shared:
             del where["path"]
         begin = time.perf_counter()
-        found = await self._client.call("POST", "/v1/messages", {"text": text, "wait_s": _WAIT_S, **where})
+        said = {"text": text, "wait_s": _WAIT_S, "shown": self._shown, **where}
+        found = await self._client.call("POST", "/v1/messages", said)
         took = time.perf_counter() - begin
         if found["state"] != "done":
             raise RuntimeError(f"a message was not answered: {found}")
-        await self._client.call("POST", "/v1/replies/ack", {"seqs": [each["seq"] for each in found["replies"]]})
+        self._shown = [each["seq"] for each in found["replies"]]
         return took
 
 
