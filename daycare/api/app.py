@@ -19,6 +19,7 @@ from daycare.api import (
     routes_openai,
 )
 from daycare.api.callers import SOCKET, admits
+from daycare.api.routes_openapi import OpenApiRoutes
 from daycare.api.services import Services
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import FILE_MAX_BYTES
@@ -31,15 +32,17 @@ API_BODY_DEADLINE_S: Final = 30.0  # a body on a Unix socket arrives at once
 def build(services: Services) -> Starlette:
     """Return the API over a daemon's parts. Whoever stops it sets `app.state.closing`: what waits and streams ends."""
     closing = trio.Event()
+    routes = [
+        *routes_messages.Messages(services, closing).routes(),
+        *routes_files.FileRoutes(services).routes(),
+        *routes_openai.OpenAIRoutes(services, closing).routes(),
+        *routes_agents.AgentRoutes(services).routes(),
+        *routes_dead.DeadLetterRoutes(services).routes(),
+        *(route for feature in services.features for route in feature.routes(closing)),
+    ]
+    routes += OpenApiRoutes(routes).routes()  # of itself, too
     app = Starlette(
-        routes=[
-            *routes_messages.Messages(services, closing).routes(),
-            *routes_files.FileRoutes(services).routes(),
-            *routes_openai.OpenAIRoutes(services, closing).routes(),
-            *routes_agents.AgentRoutes(services).routes(),
-            *routes_dead.DeadLetterRoutes(services).routes(),
-            *(route for feature in services.features for route in feature.routes(closing)),
-        ],
+        routes=routes,
         middleware=[Middleware(BodyBound, uploads={path for feature in services.features for path in feature.uploads})],
         exception_handlers={
             DaycareError: errors.refused,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import FieldInfo
 
+from daycare.api.described import description_of
 from daycare.api.documents import RequestDocument, answer, body, query
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def route(kind: type[W], do: Callable[[W], Awaitable[Any]]) -> "Route":
     async def endpoint(request: "Request") -> "Response":
         return answer(await do(await _read(request, kind)), kind.STATUS)
 
-    endpoint.operation = kind  # type: ignore[attr-defined]  # for the reference
+    endpoint.operation = kind  # type: ignore[attr-defined]  # for the API's description of itself
+    endpoint.description = description_of(do)  # type: ignore[attr-defined]
     return Route(path, endpoint, methods=[method], name=kind.__name__)
 
 

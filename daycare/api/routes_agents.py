@@ -9,18 +9,23 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.actors.directory import Directory
+from daycare.actors.failures import Trouble
+from daycare.agent.behaviours import BehaviourStanding
 from daycare.api.callers import caller_of, persons
+from daycare.api.described import With, described
 from daycare.api.documents import Limit, PathQuery, RequestDocument, answer, body, query
 from daycare.api.services import Services
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.ids import new_trace_id
-from daycare.base.messages import Origin, dismissal
+from daycare.base.messages import Message, Origin, dismissal
 from daycare.base.path import Kind
-from daycare.store.records import Agent, AgentConfig
+from daycare.store.records import Agent, AgentConfig, InboxRow, Timer
 
 API_DISMISS_S: Final = 5.0  # for an agent to end its turn and die
 
 _SHOWN_ROWS = 20  # of each list that an agent's page shows
+
+_AGENT: Final = With(Agent, {"live": str, "trouble?": Trouble, "behaviour?": BehaviourStanding})
 
 
 class AgentsQuery(RequestDocument, frozen=True, kw_only=True):
@@ -90,6 +95,7 @@ class AgentRoutes:
         ]
 
     @persons
+    @described({200: {"agents": [_AGENT]}}, query=AgentsQuery)
     async def find(self, request: Request) -> Response:
         """List agents."""
         wish, caller = query(request, AgentsQuery), caller_of(request)
@@ -105,6 +111,7 @@ class AgentRoutes:
         )
         return answer({"agents": [agent_view(self._services, agent) for agent in found]})
 
+    @described({201: _AGENT}, body=NewAgentBody, refuses=(409,))
     async def create(self, request: Request) -> Response:
         """Create a permanent agent of a user, or an app."""
         wish = await body(request, NewAgentBody)
@@ -124,6 +131,19 @@ class AgentRoutes:
         return answer(agent_view(self._services, agent), 201)
 
     @persons
+    @described(
+        {
+            200: {
+                "agent": _AGENT,
+                "session": int,
+                "waiting": list[InboxRow],
+                "history": list[Message],
+                "heartbeat": dict[str, Any] | None,
+                "timers": list[Timer],
+            }
+        },
+        query=PathQuery,
+    )
     async def show(self, request: Request) -> Response:
         """Show one agent with what waits, what was said last, and its timers."""
         path = query(request, PathQuery).path
@@ -140,6 +160,7 @@ class AgentRoutes:
             }
         )
 
+    @described({200: _AGENT}, query=PathQuery, body=dict[str, Any], refuses=(409,))
     async def configure(self, request: Request) -> Response:
         """Change the settings that are given; null sets one back to its default."""
         path = query(request, PathQuery).path
@@ -159,6 +180,7 @@ class AgentRoutes:
             agent = await self._store.agents.configure(agent.id, config)
         return answer(agent_view(self._services, agent))
 
+    @described({200: _AGENT}, query=PathQuery)
     async def unpark(self, request: Request) -> Response:
         """Let a parked agent work again; one that is not parked stays as it is."""
         agent = await agent_at(self._services, query(request, PathQuery).path)
@@ -168,12 +190,14 @@ class AgentRoutes:
             self._services.supervisor.posted(waiting)  # wakes it, unless this process takes no turns
         return answer(agent_view(self._services, agent))
 
+    @described({200: _AGENT}, query=PathQuery, refuses=(409,))
     async def restore(self, request: Request) -> Response:
         """Let an agent that has ended live again, as long as it is kept."""
         path = query(request, PathQuery).path
         since_ms = self._services.clock.now_ms() - self._services.live.now.store.keep_ms
         return answer(agent_view(self._services, await self._store.agents.revive(path, since_ms)))
 
+    @described({200: _AGENT, 202: _AGENT}, query=PathQuery, refuses=(409,))
     async def end(self, request: Request) -> Response:
         """End an agent: at once, or after what it is doing was stopped. 202: it does not stop, and dies later."""
         agent = await agent_at(self._services, query(request, PathQuery).path)

@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import described
 from daycare.api.documents import RequestDocument, answer, body
-from daycare.base.connector import Connector, Paired
+from daycare.base.connector import Connector, Paired, Pairing
 from daycare.base.errors import InvalidError, NotFoundError
 
 PAIR_DEADLINE_S: Final = 120.0  # until a bridge that is started for it has a code
@@ -38,6 +39,7 @@ class Connectors:
             Route("/v1/connectors/{name}/pairing", self.unpair, methods=["DELETE"]),
         ]
 
+    @described({200: {"connectors": list[dict[str, Any]]}})
     async def find(self, request: Request) -> Response:
         """List all connectors and how they are; `pairs` says whether one is paired by a code."""
         status = await self._status()
@@ -47,10 +49,12 @@ class Connectors:
         ]
         return answer({"connectors": found})
 
+    @described({200: Pairing})
     async def pairing(self, request: Request) -> Response:
         """Tell how far it is: the code of the moment, and until when it is good."""
         return answer(self._paired(request).pairing())
 
+    @described({200: Pairing}, body=PairRequest, refuses=(409,))
     async def pair(self, request: Request) -> Response:
         """Begin to pair."""
         wish = await body(request, PairRequest)
@@ -58,6 +62,7 @@ class Connectors:
         with trio.fail_after(PAIR_DEADLINE_S):
             return answer(await connector.pair(wish.phone.lstrip("+")))
 
+    @described({200: Pairing}, refuses=(409,))
     async def unpair(self, request: Request) -> Response:
         """Give the account back, and forget it."""
         connector = self._paired(request)

@@ -10,11 +10,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.callers import persons
+from daycare.api.described import MediaBody, described
 from daycare.api.documents import RequestDocument, answer, body
-from daycare.api.events import event_stream
+from daycare.api.events import EventsQuery, event_stream
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.observe.bus import Bus
 from daycare.observe.spans import ours
+from daycare.store.records import TraceEntry
 from daycare.store.sqlite.store import Store
 
 _SEQ_MAX_DIGITS = 18  # more do not fit a row's number
@@ -60,10 +62,12 @@ class ControlRoutes:
             Route("/v1/config/reload", self.reload, methods=["POST"]),
         ]
 
+    @described({200: {"version": str}})
     async def status(self, request: Request) -> Response:
         """Show how the daemon is."""
         return answer(await self._status())
 
+    @described({200: {"entries": list[TraceEntry]}})
     async def trace(self, request: Request) -> Response:
         """Show what happened to a message, by its trace id or its number."""
         wanted = request.path_params["id"]
@@ -82,20 +86,28 @@ class ControlRoutes:
         return answer({"entries": entries})
 
     @persons
+    @described(
+        {200: MediaBody("text/event-stream", dict[str, Any])},
+        query=EventsQuery,
+        headers={"last-event-id": "Serves as `after`"},
+    )
     async def events(self, request: Request) -> Response:
         """Stream what happens."""
         return event_stream(request, self._bus, self._closing)
 
+    @described({202: {"stopping": bool, "restart": bool}}, body=Shutdown)
     async def shutdown(self, request: Request) -> Response:
         """Ask for an orderly end."""
         wish = await body(request, Shutdown)
         self._stop(wish.restart, wish.reason or "asked by the API")
         return answer({"stopping": True, "restart": wish.restart}, 202)
 
+    @described({200: {"changed": list[str], "restarted": list[str], "pending": list[str]}}, refuses=(409,))
     async def reload(self, request: Request) -> Response:
         """Reload config.toml."""
         return answer(await self._reload())
 
+    @described({202: {"granted": bool}}, refuses=(409,))
     async def handover(self, request: Request) -> Response:
         """Give way to a `daycare run`, if this is the daemon inside of a chat."""
         if self._mode != "chat":

@@ -7,9 +7,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import described
 from daycare.api.documents import Limit, Number, RequestDocument, answer, body, query, segment
 from daycare.api.services import Services
 from daycare.base.errors import NotFoundError
+from daycare.store.records import DeadLetter
+from daycare.store.records_upkeep import DroppedLetters
 
 _CENTURY_S = 100 * 366 * 86_400
 
@@ -44,12 +47,14 @@ class DeadLetterRoutes:
             Route("/v1/dead/{no}/replay", self.replay, methods=["POST"]),
         ]
 
+    @described({200: {"dead": list[DeadLetter], "dropped": list[DroppedLetters]}}, query=DeadQuery)
     async def find(self, request: Request) -> Response:
         """List dead letters, newest first, and whose older ones made room for others."""
         wish = query(request, DeadQuery)
         found = await self._dead.find(path=wish.path, before=wish.before, limit=wish.limit)
         return answer({"dead": found, "dropped": await self._dead.dropped()})
 
+    @described({200: DeadLetter}, segments={"no": Number})
     async def show(self, request: Request) -> Response:
         """Show one dead letter."""
         no = segment(request, "no", Number)
@@ -58,10 +63,12 @@ class DeadLetterRoutes:
             raise NotFoundError("DEAD_UNKNOWN", f"showing dead letter {no}: there is none", hint="daycare dead list")
         return answer(letter)
 
+    @described({200: {"seq": int}}, segments={"no": Number}, refuses=(409,))
     async def replay(self, request: Request) -> Response:
         """Queue one again."""
         return answer({"seq": await self._dead.replay(segment(request, "no", Number))})
 
+    @described({200: {"deleted": int}}, body=Prune)
     async def prune(self, request: Request) -> Response:
         """Delete old ones."""
         age_s = (await body(request, Prune)).older_than_s

@@ -9,11 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.documents import RequestDocument, answer, query
+from daycare.api.described import BYTES, described
+from daycare.api.documents import Number, RequestDocument, answer, query
 from daycare.api.services import Services
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.ids import new_trace_id
-from daycare.base.messages import Origin
+from daycare.base.messages import File, Origin
 
 FILES = "/v1/files"
 
@@ -44,6 +45,7 @@ class FileRoutes:
         """Return the routes of this file."""
         return [Route(FILES, self.upload, methods=["POST"]), Route(f"{FILES}/{{id}}", self.download)]
 
+    @described({201: File}, query=UploadQuery, body=BYTES, refuses=(409,))
     async def upload(self, request: Request) -> Response:
         """Keep a file, so that messages can name it."""
         wish = query(request, UploadQuery)
@@ -57,6 +59,7 @@ class FileRoutes:
         )
         return answer(file, 201)
 
+    @described({200: BYTES}, query=FileOwner, segments={"id": Number})
     async def download(self, request: Request) -> Response:
         """Give a file's bytes; one that is still with its messenger is fetched."""
         wish = query(request, FileOwner)

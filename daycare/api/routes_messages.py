@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import trio
@@ -11,7 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.actors.failures import Trouble
 from daycare.api.callers import Caller, caller_of, persons
+from daycare.api.described import With, described
 from daycare.api.documents import Limit, Number, PathQuery, RequestDocument, answer, body, query
 from daycare.api.errors import error_view
 from daycare.api.replies import DirectReplies
@@ -25,8 +27,9 @@ from daycare.base.limits import API_WAIT_MAX_S, FILES_MAX, OUTBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
 from daycare.observe.spans import accept_id, joined, trace_id
 from daycare.plugin import Inbound
-from daycare.store.records import Receipt
+from daycare.store.records import Agent, InboxRow, OutboxRow, Receipt
 
+_WAITS = With(Receipt, {"trouble?": Trouble})
 Seqs = Annotated[tuple[Number, ...], msgspec.Meta(max_length=OUTBOX_MAX_MESSAGES)]
 
 
@@ -79,6 +82,15 @@ class Messages:
         ]
 
     @persons
+    @described(
+        {
+            200: With(Receipt, {"replies": list[OutboxRow]}),
+            202: (_WAITS, {"messages": list[Receipt], "refused": list[dict[str, Any]]}),
+        },
+        body=PostBody,
+        headers={"traceparent": "The trace that the message joins, as W3C has it"},
+        refuses=(409,),
+    )
     async def post(self, request: Request) -> Response:
         """Commit a message, or one to each agent of the user; with `wait_s`, wait for its answer."""
         caller = caller_of(request)
@@ -140,6 +152,7 @@ class Messages:
         return file
 
     @persons
+    @described({202: Receipt}, body=PathQuery, refuses=(409,))
     async def stop(self, request: Request) -> Response:
         """Stop the running turn of any user's agent; the confirmation is a reply to the terminal."""
         path = (await body(request, PathQuery)).path
@@ -162,6 +175,7 @@ class Messages:
         return answer(receipt, 202)
 
     @persons
+    @described({200: {"agent": Agent, "rows": list[InboxRow]}}, query=Page)
     async def inbox(self, request: Request) -> Response:
         """Show what waits for an agent, in order."""
         wish = query(request, Page)
@@ -171,6 +185,7 @@ class Messages:
         return answer({"agent": agent_view(self._services, agent), "rows": rows})
 
     @persons
+    @described({200: {"replies": list[OutboxRow]}}, query=Page)
     async def replies(self, request: Request) -> Response:
         """Show the replies of a path, dead incarnations included, that no terminal has confirmed."""
         wish = query(request, Page)
@@ -181,6 +196,7 @@ class Messages:
         return answer({"replies": rows})
 
     @persons
+    @described({200: {"acknowledged": int}}, body=ShownReplies)
     async def acknowledge(self, request: Request) -> Response:
         """Take the word of a terminal that it has shown these replies; replies of other connectors stay as they are."""
         shown = (await body(request, ShownReplies)).seqs

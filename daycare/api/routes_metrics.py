@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import MediaBody, described
 from daycare.observe.metrics import CONTENT_TYPE
 
 
@@ -19,6 +20,7 @@ class Metrics:
         """Return the routes of this file."""
         return [Route("/v1/metrics", self.metrics)]
 
+    @described({200: MediaBody("text/plain")})
     async def metrics(self, request: Request) -> Response:
         """Return everything that is counted and measured as Prometheus's text."""
         return Response(await self._metrics(), headers={"Content-Type": CONTENT_TYPE})

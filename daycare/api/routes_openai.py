@@ -16,6 +16,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from daycare.api.callers import Caller, caller_of, persons
+from daycare.api.described import MediaBody, described
 from daycare.api.documents import answer, body
 from daycare.api.errors import openai_error
 from daycare.api.replies import DirectReplies
@@ -36,6 +37,9 @@ _MODEL: Final = "daycare"  # the caller's own agent; `daycare/ann/agent/scribe` 
 _HEARD: Final = frozenset({"turn.delta", "tool.started"})
 
 _encode = msgspec.json.Encoder().encode
+
+
+_COMPLETION: Final = {"id": str, "object": str, "created": int, "model": str, "choices": list[dict[str, Any]]}
 
 
 class TextPart(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
@@ -90,6 +94,7 @@ class OpenAIRoutes:
         ]
 
     @persons
+    @described({200: {"object": str, "data": list[dict[str, Any]]}})
     async def models(self, request: Request) -> Response:
         """List the agents that can be talked to, as models."""
         caller = caller_of(request)
@@ -100,6 +105,12 @@ class OpenAIRoutes:
         return answer({"object": "list", "data": models})
 
     @persons
+    @described(
+        {200: (_COMPLETION, MediaBody("text/event-stream", _COMPLETION))},
+        body=ChatRequest,
+        headers={"idempotency-key": "A repeat with it is answered as the first was"},
+        refuses=(409,),
+    )
     async def complete(self, request: Request) -> Response:
         """Say the last message to an agent and answer with what it says, as it comes with `stream`."""
         wish, caller = await body(request, ChatRequest), caller_of(request)

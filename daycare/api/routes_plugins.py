@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import described
 from daycare.api.documents import answer
 
 
@@ -20,6 +21,7 @@ class Plugins:
         """Return the route of plugins."""
         return [Route("/v1/plugins", self.find)]
 
+    @described({200: {"plugins": list[dict[str, Any]]}})
     async def find(self, request: Request) -> Response:
         """List all plugins, those left out included; asks each for its health."""
         return answer({"plugins": await self._report()})

@@ -14,6 +14,8 @@ from daycare.base.errors import DaycareError, UnavailableError
 
 EXPORT_PROGRESS_S: Final = 1.0  # between two signs of life
 
+LINES: Final = "application/x-ndjson"
+
 P = TypeVar("P")
 _encode = msgspec.json.Encoder().encode
 
@@ -25,7 +27,7 @@ class Working(Response, Generic[P]):
     """
 
     def __init__(self, work: Callable[[P], Awaitable[object]], progress: P, closing: trio.Event) -> None:
-        super().__init__(media_type="application/x-ndjson")
+        super().__init__(media_type=LINES)
         del self.headers["content-length"]  # nobody knows it yet
         self._work = work
         self._progress = progress

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from daycare.api.app import build
 from daycare.api.callers import May
+from daycare.api.openapi import document
 from tests.network.conftest import Network
 
 FILLED: Final = re.compile(r"\{(\w+)(?::\w+)?\}")
@@ -49,7 +50,7 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
             answer = network.call(who, method, path)
             assert (answer.status_code, code(answer)) == (404, "ROUTE_UNKNOWN"), f"{may} {method} {path}"
     decisions = {"GET /v1/approvals", "GET /v1/approvals/1", "POST /v1/approvals/approve"}
-    decisions |= {"POST /v1/approvals/1/decide", "POST /v1/approvals/1/undo"}
+    decisions |= {"POST /v1/approvals/1/decide", "POST /v1/approvals/1/undo", "GET /v1/openapi.json"}
     talk = {"POST /v1/messages", "POST /v1/stop", "GET /v1/inbox", "GET /v1/replies", "POST /v1/replies/ack"}
     talk |= {"GET /openai/v1/models", "POST /openai/v1/chat/completions"}
     agents = {"GET /v1/agents", "GET /v1/agent", "GET /v1/events"}
@@ -57,6 +58,13 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     assert {each for each in allowed if each.startswith("person")} == {
         f"person {each}" for each in decisions | talk | agents
     }
+
+
+def test_whoever_has_a_token_reads_what_the_api_says_of_itself(network: Network) -> None:
+    network.add("phone", user="bob", may="approve")
+    made = document(build(network.daemon._daemon.services).routes)
+    for who in ("operator", "read", "ann", "phone"):
+        assert network.call(who, "GET", "/v1/openapi.json").json() == made, who
 
 
 def test_a_token_that_may_read_changes_nothing(network: Network) -> None:

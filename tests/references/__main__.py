@@ -3,9 +3,15 @@
 from types import ModuleType
 from typing import Final
 
-from tests.references import api, commands, errors, limits
+from tests.references import api, commands, errors, limits, openapi
 
-PAGES: Final[dict[str, ModuleType]] = {"api": api, "errors": errors, "commands": commands, "limits": limits}
+PAGES: Final[dict[str, ModuleType]] = {
+    "api": api,
+    "openapi": openapi,
+    "errors": errors,
+    "commands": commands,
+    "limits": limits,
+}
 
 if __name__ == "__main__":
     for made in PAGES.values():

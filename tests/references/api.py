@@ -1,9 +1,8 @@
-"""The HTTP API's requests, read from the routes of a running daemon and the structs that they decode.
+"""The HTTP API's requests, read from the routes of a running daemon and from what is said beside their handlers.
 
 What a route answers stands in a paragraph that begins with `Answers`, which is kept when the page is made again.
 """
 
-import inspect
 import re
 import tempfile
 from functools import cache
@@ -12,14 +11,14 @@ from typing import Any, Final
 
 import msgspec
 import trio
-from starlette.routing import Route
+from starlette.routing import BaseRoute
 
 from daycare.api.app import build
-from daycare.api.operations import parts
+from daycare.api.described import MediaBody
+from daycare.api.openapi import Endpoint, endpoints
 from daycare.testing.daemon import open_daemon
 
 PAGE: Final = Path(__file__).parents[2] / "doc" / "extend" / "api-reference.md"
-TAKEN: Final = re.compile(r"\b(body|query)\(request, (\w+)\)")
 OBJECTS: Final = "## Objects\n"
 MOST: Final = 2**63 - 1  # of a number in a row, which says nothing
 Row = tuple[str, ...]  # of a table: cells
@@ -27,20 +26,15 @@ COLUMNS: Final[Row] = ("", "name", "type", "default", "meaning")
 
 
 @cache
-def routes() -> dict[str, Route]:
-    """Return all routes of a daemon by method and path, in the order of paths."""
+def routes() -> tuple[BaseRoute, ...]:
+    """Return all routes of a daemon."""
 
-    async def listed() -> list[Route]:
+    async def listed() -> tuple[BaseRoute, ...]:
         with tempfile.TemporaryDirectory() as folder:
             async with open_daemon(Path(folder)) as house:
-                return [each for each in build(house.daemon.services).routes if isinstance(each, Route)]
+                return tuple(build(house.daemon.services).routes)
 
-    named = {
-        (re.sub(r":\w+}", "}", route.path), method): route
-        for route in trio.run(listed)
-        for method in set(route.methods or ()) - {"HEAD"}
-    }
-    return {f"{method} {path}": named[path, method] for path, method in sorted(named)}
+    return trio.run(listed)
 
 
 class Structs:
@@ -108,23 +102,18 @@ def sections() -> str:
     kept = answers()
     structs = Structs()
     made = []
-    for name, route in routes().items():
-        told, taken = _declared(route.endpoint)
-        rows = [row for place, kind in taken for row in structs.rows(place, kind)]
-        said = " ".join((inspect.getdoc(told) or "").partition("\n\n")[0].split())
+    for each in endpoints(routes()):
+        rows = [row for place, kind in _taken(each) for row in structs.rows(place, kind)]
         table = f"\n{_drawn(rows)}" if rows else ""
-        answer = f"\n{kept[name]}\n" if name in kept else ""
-        made.append(f"### `{name}`\n\n{said}\n{table}{answer}")
+        answer = f"\n{kept[each.name]}\n" if each.name in kept else ""
+        made.append(f"### `{each.name}`\n\n{each.words[0]}\n{table}{answer}")
     return "## Routes\n\n" + "\n".join(made) + "\n" + OBJECTS + "\n" + structs.told()
 
 
-def _declared(endpoint: Any) -> tuple[Any, list[tuple[str, Any]]]:
-    """Return what says what a route does, and the structs that it takes: of its operation, or of its code."""
-    operation = getattr(endpoint, "operation", None)
-    if operation is not None:
-        return operation, parts(operation)
-    names = vars(inspect.getmodule(endpoint))
-    return endpoint, [(place, names[kind]) for place, kind in TAKEN.findall(inspect.getsource(endpoint))]
+def _taken(each: Endpoint) -> list[tuple[str, Any]]:
+    """Return the types that a route takes; the bytes of a file have none."""
+    taken = [("query", each.description.query), ("body", each.description.body)]
+    return [(place, kind) for place, kind in taken if kind is not None and not isinstance(kind, MediaBody)]
 
 
 def answers() -> dict[str, str]:

@@ -9,8 +9,10 @@ from starlette.routing import Route
 
 from daycare.actors.directory import Directory
 from daycare.api.callers import Caller, caller_of, deciders
+from daycare.api.described import With, described
 from daycare.api.documents import Number, RequestDocument, answer, body, query, segment
 from daycare.base.clock import Clock
+from daycare.base.documents import Place
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import (
     APPROVALS_PAGE,
@@ -19,7 +21,7 @@ from daycare.base.limits import (
     GRANT_MAX_S,
     KEY_MAX_CHARS,
 )
-from daycare.features.approvals.records import SEEN_MIN_CHARS, Approval, ApprovalState, Grant
+from daycare.features.approvals.records import SEEN_MIN_CHARS, Approval, ApprovalFinding, ApprovalState, Grant
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService, Approver, unknown
 from daycare.features.approvals.views import ApprovalView, flags, name_of, title
@@ -30,6 +32,20 @@ _Text = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
 _Seen = Annotated[str, msgspec.Meta(min_length=SEEN_MIN_CHARS, max_length=64)]
 _Why = Annotated[str, msgspec.Meta(max_length=DOCUMENT_REASON_MAX_CHARS)]
 _BATCH_MAX = 100
+
+_GRANTED = With(Grant, {"path": str})
+_LISTED = {
+    **dict.fromkeys(("kind", "title", "document", "verb", "path", "agent_id", "user", "decider"), str),
+    **dict.fromkeys(("content_hash", "base_hash", "reason", "edited_by", "decided_by", "why", "trace"), str),
+    **dict.fromkeys(("no", "revision", "created_at", "expires_at", "session"), int),
+    **dict.fromkeys(("decided_at", "version", "undone"), int | None),
+    "state": ApprovalState,
+    "place": Place | None,
+    "provenance": list[str],
+    "findings": list[ApprovalFinding],
+    "flags": list[str],
+}
+_SHOWN = _LISTED | {"text": str, "diff": str, "warnings": list[str]}
 
 
 class ApprovalsQuery(RequestDocument, frozen=True, kw_only=True):
@@ -103,6 +119,7 @@ class ApprovalRoutes:
         ]
 
     @deciders
+    @described({200: {"approvals": [_LISTED], "granted": [_GRANTED]}}, query=ApprovalsQuery)
     async def find(self, request: Request) -> Response:
         """List requests, without their texts; and what is granted."""
         wish, caller = query(request, ApprovalsQuery), caller_of(request)
@@ -117,6 +134,7 @@ class ApprovalRoutes:
         return answer({"approvals": [_listed(it) for it in found], "granted": granted})
 
     @deciders
+    @described({200: _SHOWN}, segments={"no": Number})
     async def show(self, request: Request) -> Response:
         """Show a request with its text and what it would change."""
         no = segment(request, "no", Number)
@@ -124,6 +142,7 @@ class ApprovalRoutes:
         return answer(await _shown(await self._service.show(no)))
 
     @deciders
+    @described({200: (_SHOWN, _LISTED)}, body=DecisionBody, segments={"no": Number}, refuses=(409,))
     async def decide(self, request: Request) -> Response:
         """Decide a request; an edited one is pending still, and shown as it is now."""
         no = segment(request, "no", Number)
@@ -137,6 +156,7 @@ class ApprovalRoutes:
         )
 
     @deciders
+    @described({200: {"results": list[dict[str, Any]]}}, body=Batch)
     async def approve(self, request: Request) -> Response:
         """Approve several; each is decided by itself."""
         wish = await body(request, Batch)
@@ -147,6 +167,7 @@ class ApprovalRoutes:
         return answer({"results": [_result(it, error) for it, error in done]})
 
     @deciders
+    @described({200: _LISTED}, body=Undoing, segments={"no": Number}, refuses=(409,))
     async def undo(self, request: Request) -> Response:
         """Take back what a request did."""
         no = segment(request, "no", Number)
@@ -154,6 +175,7 @@ class ApprovalRoutes:
         await self._check(caller_of(request), no)
         return answer(_listed(await self._service.undo(no, await self._person(request, wish.user))))
 
+    @described({200: _GRANTED}, body=GrantBody, refuses=(409,))
     async def auto(self, request: Request) -> Response:
         """Let a kind of request of an agent be approved at once for a while."""
         wish = await body(request, GrantBody)

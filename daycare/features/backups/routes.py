@@ -5,9 +5,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from daycare.api.described import MediaBody, described
 from daycare.api.documents import RequestDocument, body, segment
-from daycare.api.working import Working
-from daycare.features.backups.engine import Backups
+from daycare.api.working import LINES, Working
+from daycare.features.backups.engine import BackupReport, Backups
 from daycare.features.backups.making import BackupProgress
 
 
@@ -31,6 +32,9 @@ class BackupRoutes:
             Route("/v1/backups/{id}", self.fetch),
         ]
 
+    @described(
+        {200: MediaBody(LINES, {"progress?": BackupProgress, "report?": BackupReport})}, body=NewBackup, refuses=(409,)
+    )
     async def make(self, request: Request) -> Response:
         """Make one, which can be fetched for an hour."""
         wish = await body(request, NewBackup)
@@ -38,6 +42,7 @@ class BackupRoutes:
             lambda progress: self._backups.make(with_key=wish.key, progress=progress), BackupProgress(), self._closing
         )
 
+    @described({200: MediaBody("application/gzip")})
     async def fetch(self, request: Request) -> Response:
         """Give one away."""
         backup_id = segment(request, "id", str)

@@ -7,10 +7,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import described
 from daycare.api.documents import PathQuery, RequestDocument, answer, body, query
 from daycare.base.budget import EVERYTHING, Period, read_amount
 from daycare.base.limits import PATH_MAX_CHARS, SPEND_DAYS_MAX
-from daycare.features.budgets.controls import BudgetControls
+from daycare.features.budgets.controls import BudgetControls, BudgetView
+from daycare.features.budgets.records import Spent
 
 _Path = Annotated[str, msgspec.Meta(max_length=PATH_MAX_CHARS)]
 
@@ -55,25 +57,30 @@ class BudgetRoutes:
             Route("/v1/spend", self.spent),
         ]
 
+    @described({200: {"budgets": list[BudgetView]}})
     async def find(self, request: Request) -> Response:
         """List the budgets of the installation, of everybody, and of all paths for which something was set."""
         return answer({"budgets": await self._controls.listed()})
 
+    @described({200: {"budgets": list[BudgetView]}}, query=PathQuery)
     async def explain(self, request: Request) -> Response:
         """Return all budgets that bind what is done at a path, the nearest first."""
         wish = query(request, PathQuery)
         return answer({"budgets": await self._controls.explained(wish.path)})
 
+    @described({200: BudgetView}, body=NewLimits)
     async def put(self, request: Request) -> Response:
         """Set some limits of a path."""
         wish = await body(request, NewLimits)
         return answer(await self._controls.put(wish.path, wish.limits, by=self._owner))
 
+    @described({200: {"removed": bool}}, query=PathQuery)
     async def remove(self, request: Request) -> Response:
         """Forget what was set for a path, so that the default holds."""
         wish = query(request, PathQuery)
         return answer({"removed": await self._controls.remove(wish.path)})
 
+    @described({200: {"budget": BudgetView, "replayed": int}}, body=More, refuses=(409,))
     async def allow_more(self, request: Request) -> Response:
         """Raise a limit for this day or month; what was given up for want of it is queued again."""
         wish = await body(request, More)
@@ -82,6 +89,7 @@ class BudgetRoutes:
         )
         return answer({"budget": view, "replayed": replayed})
 
+    @described({200: {"today": str, "days": int, "spent": list[Spent]}}, query=Days)
     async def spent(self, request: Request) -> Response:
         """Return what was spent by day, path and model, newest first."""
         wish = query(request, Days)

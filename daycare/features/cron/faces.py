@@ -8,6 +8,7 @@ import msgspec
 from daycare.actors.lifecycle import Activation
 from daycare.agent.blocks import one_line
 from daycare.agent.commands import Command, CommandAnswer, Commands, check_manager
+from daycare.api.described import With, described
 from daycare.api.operations import route
 from daycare.base import crontab
 from daycare.base.cron import At, CronSpec, Expression, Misfire, Prompt, Target, TaskName, Zone
@@ -17,7 +18,7 @@ from daycare.base.path import Path
 from daycare.base.zones import zone_of
 from daycare.features.cron import model
 from daycare.features.cron.jobs import CronControls
-from daycare.features.cron.model import CronJob, CronRun
+from daycare.features.cron.model import CronJob, CronProblem, CronRun
 from daycare.plugin import StructTool, ToolContext
 from daycare.store.records import Agent, InboxRow
 
@@ -163,6 +164,9 @@ class CronCommands:
         return CommandAnswer("\n".join((*lines, "", _HELP)), choices=choices)
 
 
+_JOB: Final = With(CronJob, {"id": str, "next": list[str]})
+
+
 class CronOperations:
     """Does what `model` declares."""
 
@@ -184,40 +188,49 @@ class CronOperations:
             route(model.ListRuns, self.runs),
         ]
 
+    @described({200: {"jobs": [_JOB], "problems": list[CronProblem]}})
     async def find(self, it: model.ListJobs) -> Json:
         """Return jobs, and what cannot be kept as it is written."""
         await self._controls.refresh()  # also where no schedule runs
         jobs = [await self._view(job, 1) for job in await self._controls.find(it.user)]
         return {"jobs": jobs, "problems": self._controls.problems}
 
+    @described({201: _JOB}, refuses=(409,))
     async def add(self, it: model.AddJob) -> Json:
         """Add a job."""
         return await self._view(await self._controls.add(it.user or self._owner, it.id, it.spec, source="cli"))
 
+    @described({200: _JOB})
     async def show(self, it: model.ShowJob) -> Json:
         """Return a job."""
         return await self._view(await self._controls.at(self._path(it.path)))
 
+    @described({200: _JOB}, refuses=(409,))
     async def change(self, it: model.ChangeJob) -> Json:
         """Change a job."""
         return await self._view(await self._controls.change(self._path(it.path), it.changes))
 
+    @described({200: {"removed": str}}, refuses=(409,))
     async def remove(self, it: model.RemoveJob) -> Json:
         """Remove a job."""
         return {"removed": (await self._controls.remove(self._path(it.path))).path}
 
+    @described({200: _JOB}, refuses=(409,))
     async def pause(self, it: model.PauseJob) -> Json:
         """Pause a job."""
         return await self._view(await self._controls.pause(self._path(it.path), paused=True))
 
+    @described({200: _JOB}, refuses=(409,))
     async def resume(self, it: model.ResumeJob) -> Json:
         """Let a job go on."""
         return await self._view(await self._controls.pause(self._path(it.path), paused=False))
 
+    @described({202: CronRun}, refuses=(409,))
     async def run(self, it: model.RunJob) -> CronRun:
         """Let a job run now."""
         return await self._controls.run(self._path(it.path), it.parameters)
 
+    @described({200: {"runs": list[CronRun]}})
     async def runs(self, it: model.ListRuns) -> Json:
         """Return entries of the ledger, newest first."""
         path = None if it.path is None else self._path(it.path)

@@ -1,20 +1,24 @@
 """Exports and imports of agents: made, fetched, uploaded, taken in, and cloned, with a line now and then of how far."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 import trio
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from daycare.api.described import BYTES, MediaBody, described
 from daycare.api.documents import RequestDocument, answer, body, segment
-from daycare.api.working import Working
+from daycare.api.working import LINES, Working
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.limits import EXPORT_MAX_BYTES
 from daycare.features.exports.engine import ExportEngine, ExportProgress, ExportReport
 
 EXPORT_SILENCE_S: Final = 60.0  # of a client that sends or fetches one
+
+_REPORT: Final = {"progress?": ExportProgress, "report?": ExportReport, "error?": dict[str, Any], "status?": int}
+_WORKING: Final = {200: MediaBody(LINES, _REPORT)}
 
 _Work = Callable[[ExportProgress], Awaitable[ExportReport]]
 
@@ -58,11 +62,13 @@ class ExportRoutes:
             Route("/v1/clones", self.clone, methods=["POST"]),
         ]
 
+    @described(_WORKING, body=Export, refuses=(409,))
     async def export(self, request: Request) -> Response:
         """Make an export, to be fetched by the id in its report."""
         wish = await body(request, Export)
         return self._working(lambda progress: self._exports.export(wish.path, shared=wish.shared, progress=progress))
 
+    @described({200: MediaBody("application/gzip")})
     async def fetch(self, request: Request) -> Response:
         """Give the bytes of an export, once."""
         export_id = segment(request, "id", str)
@@ -70,6 +76,7 @@ class ExportRoutes:
         headers = {"Content-Length": str(size), "X-Content-Type-Options": "nosniff"}
         return StreamingResponse(self._exports.fetch(export_id), media_type="application/gzip", headers=headers)
 
+    @described({201: {"id": str, "bytes": int}}, body=BYTES)
     async def upload(self, request: Request) -> Response:
         """Keep the body, an export, to be imported by its id."""
         pieces = _pieces(request)
@@ -84,6 +91,7 @@ class ExportRoutes:
             raise
         return answer({"id": upload_id, "bytes": size}, 201)
 
+    @described(_WORKING, body=Import, refuses=(409,))
     async def bring(self, request: Request) -> Response:
         """Import what was uploaded, or only check it."""
         upload_id = segment(request, "id", str)
@@ -94,6 +102,7 @@ class ExportRoutes:
             )
         )
 
+    @described(_WORKING, body=Clone, refuses=(409,))
     async def clone(self, request: Request) -> Response:
         """Make an agent like another one."""
         wish = await body(request, Clone)

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import trio
@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.actors.router import Router
+from daycare.api.described import described
 from daycare.api.documents import RequestDocument, answer, body
 from daycare.api.wanted import outcome
 from daycare.base.connector import DIRECT
@@ -56,11 +57,15 @@ class HealthRoutes:
         """Return the routes of this file."""
         return [Route("/v1/health", self.health), Route("/v1/gc", self.gc, methods=["POST"])]
 
+    @described({200: {"ok": bool, "findings": list[Finding]}})
     async def health(self, request: Request) -> Response:
         """Show how everything is."""
         found = await self._health()
         return answer({"ok": all(each.ok for each in found), "findings": found})
 
+    @described(
+        {200: {"receipt": Receipt, "text": str, "round": dict[str, Any]}, 202: {"receipt": Receipt}}, body=GcBody
+    )
     async def gc(self, request: Request) -> Response:
         """Ask for a round, and wait for its result."""
         wish = await body(request, GcBody)

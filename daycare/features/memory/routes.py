@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from daycare.api.described import MediaBody, described
 from daycare.api.documents import Limit, Number, answer, body, query
 from daycare.api.operations import route
 from daycare.api.wanted import outcome
@@ -20,16 +21,27 @@ from daycare.base.errors import InvalidError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import API_WAIT_MAX_S, FORGET_MAX, KEY_MAX_CHARS, QUESTION_MAX_CHARS
 from daycare.base.memories import Tier
+from daycare.features.memory.controls import Shown, Why
+from daycare.features.memory.documents.passages import Processed
 from daycare.features.memory.documents.routes import Whose, agent_of
 from daycare.features.memory.operations import SearchMemories
 from daycare.features.memory.search.searcher import answered
-from daycare.features.memory.store.records import OWN_BITS
-from daycare.store.records import Agent
+from daycare.features.memory.store.records import OWN_BITS, Forgotten, MemoryCounts
+from daycare.store.records import Agent, Receipt
 
 if TYPE_CHECKING:
     from daycare.features.memory.service import MemoryFeature
 
 _KEY_MAX_CHARS: Final = KEY_MAX_CHARS - 10  # `ask:` comes before it
+_ANSWERED: Final = {
+    **dict.fromkeys(("agent_id", "state", "trace", "path", "answer"), str),
+    "seq": int,
+    "duplicate": bool,
+    "turn": int | None,
+    "documents": list[str],
+    "sources": list[Shown],
+}
+_MENTION: Final = {"no": int, "text": str}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -96,10 +108,12 @@ class MemoryRoutes:
             Route("/v1/memories/reembed", self.reembed, methods=["POST"]),
         ]
 
+    @described({200: {"found": list[Shown]}})
     async def search(self, it: SearchMemories) -> dict[str, Any]:
         """Find memories that fit a question."""
         return {"found": await self._controls.search(await agent_of(self._memory, it.agent), it.query, it)}
 
+    @described({200: _ANSWERED, 202: Receipt}, body=Ask, refuses=(409,))
     async def ask(self, request: Request) -> Response:
         """Put a question to an agent's memory; with `wait_s`, wait for its answer."""
         wish = await body(request, Ask)
@@ -121,19 +135,23 @@ class MemoryRoutes:
             view["sources"] = await self._controls.sources(agent, told.labels)
         return answer(view, 200 if ended else 202)
 
+    @described({200: {"facts": list[Shown]}}, query=Listing)
     async def facts(self, request: Request) -> Response:
         """List facts."""
         return await self._list(request, Tier.FACT, "facts")
 
+    @described({200: {"entities": list[Shown]}}, query=Listing)
     async def entities(self, request: Request) -> Response:
         """List people, places, things and concepts."""
         return await self._list(request, Tier.ENTITY, "entities")
 
+    @described({200: Why}, query=OfTurn)
     async def why(self, request: Request) -> Response:
         """Return what was recalled for a turn."""
         wish = query(request, OfTurn)
         return answer(await self._controls.why(await self._agent(wish), wish.turn))
 
+    @described({200: {"agent": str, "own": MemoryCounts, "all": MemoryCounts, "embedder": dict[str, Any]}}, query=Whose)
     async def stats(self, request: Request) -> Response:
         """Return how much is remembered, and how the embedder is."""
         agent = await self._agent(query(request, Whose))
@@ -146,12 +164,18 @@ class MemoryRoutes:
             }
         )
 
+    @described({200: MediaBody("application/x-ndjson", Shown)}, query=Whose)
     async def export(self, request: Request) -> Response:
         """Stream all memories of an agent's scope, a JSON object a line."""
         agent = await self._agent(query(request, Whose))
         lines = (_encode(each) + b"\n" async for each in self._controls.export(agent))
         return StreamingResponse(lines, media_type="application/x-ndjson")
 
+    @described(
+        {200: ({"forgotten": Forgotten, "mentions": [_MENTION]}, {"would_forget": dict[str, Any]})},
+        body=Forget,
+        refuses=(409,),
+    )
     async def forget(self, request: Request) -> Response:
         """Remove memories for good, with the words they came from; or tell what would go."""
         wish = await body(request, Forget)
@@ -167,6 +191,7 @@ class MemoryRoutes:
             return answer({"would_forget": shown})
         return answer({"forgotten": await self._controls.forget(agent, plan, self._by), "mentions": shown["mentions"]})
 
+    @described({200: ({"woken": int}, Processed)}, body=Process)
     async def process(self, request: Request) -> Response:
         """Wake memory workers for what nobody has looked at yet, or make the passages of a document again."""
         wish = await body(request, Process)
@@ -175,6 +200,7 @@ class MemoryRoutes:
         agent = None if wish.agent is None else await self._agent(wish)
         return answer({"woken": await self._controls.process(agent)})
 
+    @described({200: {"embedder": dict[str, Any]}})
     async def reembed(self, request: Request) -> Response:
         """Recompute all vectors in the background."""
         await self._memory.reembed()

@@ -4,9 +4,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import described
 from daycare.api.documents import RequestDocument, answer, body
 from daycare.inference.metering import Payer
 from daycare.inference.pool import Pool
+from daycare.inference.survey import Survey, Tested
 
 
 class ModelsBody(RequestDocument, frozen=True, kw_only=True):
@@ -29,10 +31,12 @@ class ModelRoutes:
             Route("/v1/models/test", self.test, methods=["POST"]),
         ]
 
+    @described({200: Survey})
     async def find(self, request: Request) -> Response:
         """List the providers with their models, the models of the roles and the fallbacks."""
         return answer(await self._pool.models())
 
+    @described({200: {"results": list[Tested]}}, body=ModelsBody)
     async def test(self, request: Request) -> Response:
         """Make one cheap call of each model and tell how long it took, or why it failed."""
         wish = await body(request, ModelsBody)

@@ -7,16 +7,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import With, described
 from daycare.api.documents import Limit, RequestDocument, answer, body, query
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError
 from daycare.base.limits import KEY_MAX_CHARS
 from daycare.base.pairing import is_out
 from daycare.features.pairing.newcomers import Newcomers
-from daycare.store.records import Stranger
+from daycare.store.records import Stranger, User
 from daycare.store.sqlite.store import Store
 
 _Text = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
+
+_STRANGER = With(Stranger, {"code_valid_s": int})
 
 
 class PairingsQuery(RequestDocument, frozen=True, kw_only=True):
@@ -67,6 +70,7 @@ class Pairings:
             Route("/v1/pairings/deny", self.deny, methods=["POST"]),
         ]
 
+    @described({200: {"pairings": [_STRANGER]}}, query=PairingsQuery)
     async def find(self, request: Request) -> Response:
         """List strangers who wrote, the last first; never a code."""
         wish = query(request, PairingsQuery)
@@ -74,17 +78,24 @@ class Pairings:
         strangers = [each for each in found if await self._store.people.by_key(each.key) is None]  # linked meanwhile
         return answer({"pairings": [self._view(each) for each in strangers]})
 
+    @described({200: With(Stranger, {"code_valid_s": int, "suggested": str})}, body=PairingLook)
     async def look(self, request: Request) -> Response:
         """Tell who was shown a code, and which id they could have; the code stays valid."""
         stranger = await self._newcomers.by_code((await body(request, PairingLook)).code)
         return answer(self._view(stranger) | {"suggested": await self._newcomers.free_id(stranger)})
 
+    @described(
+        {200: {"user": User, "key": str, "path": str, "created": bool, "welcomed": bool}},
+        body=PairingApproval,
+        refuses=(409,),
+    )
     async def approve(self, request: Request) -> Response:
         """Let somebody in, and tell them. The code is used up."""
         wish = await body(request, PairingApproval)
         done = await self._newcomers.approve_code(wish.code, wish.user, wish.under, wish.name)
         return answer(done._asdict())
 
+    @described({200: _STRANGER}, body=Denial)
     async def deny(self, request: Request) -> Response:
         """Show somebody no more codes; they are counted on."""
         wish = await body(request, Denial)

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import described
 from daycare.api.documents import Limit, RequestDocument, answer, body, query
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import KEY_MAX_CHARS, SECRET_MAX_CHARS
@@ -75,11 +76,13 @@ class PeopleRoutes:
             Route("/v1/links/{key:path}", self.unlink, methods=["DELETE"]),
         ]
 
+    @described({200: {"users": list[User]}}, query=UsersQuery)
     async def find(self, request: Request) -> Response:
         """List people and groups."""
         wish = query(request, UsersQuery)
         return answer({"users": await self._people.find(after=wish.after, limit=wish.limit)})
 
+    @described({201: User}, body=NewUser, refuses=(409,))
     async def add(self, request: Request) -> Response:
         """Add a person, who can be spoken for in a terminal from now on."""
         wish = await body(request, NewUser)
@@ -97,6 +100,7 @@ class PeopleRoutes:
         )
         return answer(await self._people.add(user, Origin.PERSON), 201)
 
+    @described({200: User}, body=PersonChange)
     async def change(self, request: Request) -> Response:
         """Give a person another name or time zone."""
         wish = await body(request, PersonChange)
@@ -107,16 +111,19 @@ class PeopleRoutes:
         zone = known.zone if wish.zone is None else _known_zone(wish.zone)
         return answer(await self._people.change(id_, name=wish.name or known.name, zone=zone))
 
+    @described({200: {"removed": str, "below": list[str]}}, refuses=(409,))
     async def remove(self, request: Request) -> Response:
         """Remove a person with everybody below, and end all that is theirs; what was said and told stays."""
         user, *below = await self._people.remove(request.path_params["id"])
         return answer({"removed": user, "below": below})
 
+    @described({200: User}, body=Link, refuses=(409,))
     async def link(self, request: Request) -> Response:
         """Say that an address is a person's."""
         key = (await body(request, Link)).key
         return answer(await self._people.link(key, request.path_params["id"], Origin.PERSON))
 
+    @described({200: {"unlinked": str}}, refuses=(409,))
     async def unlink(self, request: Request) -> Response:
         """Make an address a stranger's again."""
         key = request.path_params["key"]
@@ -142,11 +149,13 @@ class Keys:
             Route("/v1/keys/{name}", self.remove, methods=["DELETE"]),
         ]
 
+    @described({200: {"keys": [{"name": str, "created_at": int}]}})
     async def find(self, request: Request) -> Response:
         """List names and when each was stored."""
         found = await self._secrets.find()
         return answer({"keys": [{"name": name, "created_at": at_ms} for name, at_ms in found]})
 
+    @described({200: {"stored": str}}, body=NewSecret)
     async def put(self, request: Request) -> Response:
         """Store a secret, or replace it."""
         name = check_key_name(request.path_params["name"])
@@ -156,11 +165,13 @@ class Keys:
             await self._secrets.put(name, self._owner, self._vault.seal(value))
         return answer({"stored": name})
 
+    @described({200: {"resealed": int}}, refuses=(409,))
     async def rotate(self, request: Request) -> Response:
         """Seal every secret with a new key, and forget the older ones."""
         async with self._one_at_a_time:
             return answer({"resealed": await rotate_key(self._vault, self._secrets)})
 
+    @described({200: {"removed": str}})
     async def remove(self, request: Request) -> Response:
         """Delete a secret."""
         name = request.path_params["name"]

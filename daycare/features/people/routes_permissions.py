@@ -5,7 +5,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.actors.permission_checks import PermissionChecks
+from daycare.api.described import described
 from daycare.api.documents import RequestDocument, answer, query
+from daycare.rules.permissions import Verdict
 
 
 class CanQuery(RequestDocument, frozen=True, kw_only=True):
@@ -26,6 +28,7 @@ class PermissionRoutes:
         """Return the routes of this file."""
         return [Route("/v1/can", self.can)]
 
+    @described({200: Verdict}, query=CanQuery)
     async def can(self, request: Request) -> Response:
         """Decide as an agent's attempt would be decided, with each step, and record nothing."""
         wish = query(request, CanQuery)

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from daycare.api.described import described
 from daycare.api.documents import Limit, Number, RequestDocument, answer, body, query
 from daycare.base import crontab
 from daycare.base.errors import NotFoundError
 from daycare.base.limits import KEY_MAX_CHARS, SIGNAL_AFTER_MAX_S
 from daycare.base.messages import Origin
 from daycare.base.zones import zone_of
-from daycare.features.signals.records import Signal
+from daycare.features.signals.records import Signal, SignalSubscription
 from daycare.features.signals.service import SignalControls
 from daycare.plugin import StructTool, ToolContext
 
@@ -188,6 +189,7 @@ class SignalRoutes:
             Route("/v1/signals/subscriptions", self.unsubscribe, methods=["DELETE"]),
         ]
 
+    @described({200: {"signals": list[Signal]}}, query=SignalsQuery)
     async def find(self, request: "Request") -> "Response":
         """List signals."""
         wish = query(request, SignalsQuery)
@@ -196,6 +198,7 @@ class SignalRoutes:
         )
         return answer({"signals": [_view(each) for each in found]})
 
+    @described({201: Signal}, body=SignalBody, refuses=(409,))
     async def send(self, request: "Request") -> "Response":
         """Send a signal."""
         wish = await body(request, SignalBody)
@@ -209,6 +212,7 @@ class SignalRoutes:
         )
         return answer(_view(sent), 201)
 
+    @described({200: Signal}, query=SignalQuery)
     async def show(self, request: "Request") -> "Response":
         """Show one signal with its result."""
         no = query(request, SignalQuery).no
@@ -219,17 +223,20 @@ class SignalRoutes:
             )
         return answer(_view(found))
 
+    @described({200: {"subscriptions": list[SignalSubscription]}}, query=SubscriptionsQuery)
     async def subscriptions(self, request: "Request") -> "Response":
         """List subscriptions."""
         found = await self._controls.rows.subscriptions(user=query(request, SubscriptionsQuery).user)
         return answer({"subscriptions": msgspec.to_builtins(found)})
 
+    @described({201: SignalSubscription}, body=SubscriptionBody, refuses=(409,))
     async def subscribe(self, request: "Request") -> "Response":
         """Let an agent have signals."""
         wish = await body(request, SubscriptionBody)
         made = await self._controls.subscribe(wish.path, wish.pattern, silent=wish.silent)
         return answer(msgspec.to_builtins(made), 201)
 
+    @described({200: {"path": str, "pattern": str}}, query=SubscriptionQuery)
     async def unsubscribe(self, request: "Request") -> "Response":
         """Let an agent have no more of them."""
         wish = query(request, SubscriptionQuery)

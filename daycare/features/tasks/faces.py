@@ -11,6 +11,7 @@ from daycare.actors.lifecycle import Activation
 from daycare.agent.blocks import one_line
 from daycare.agent.commands import Command, CommandAnswer, Commands, check_manager
 from daycare.agent.kinds import sender_connector
+from daycare.api.described import described
 from daycare.api.documents import Limit, Number, PathQuery, RequestDocument, answer, body, query
 from daycare.api.wanted import while_wanted
 from daycare.base import crontab
@@ -227,12 +228,14 @@ class TaskRoutes:
             Route("/v1/tasks/cancel", self.cancel, methods=["POST"]),
         ]
 
+    @described({200: {"tasks": list[Task]}}, query=TasksQuery)
     async def find(self, request: "Request") -> "Response":
         """List tasks."""
         wish = query(request, TasksQuery)
         found = await self._controls.rows.find(user=wish.user, is_open=wish.open, before=wish.before, limit=wish.limit)
         return answer({"tasks": [_view(task) for task in found]})
 
+    @described({201: Task}, body=TaskBody, refuses=(409,))
     async def start(self, request: "Request") -> "Response":
         """Start a task."""
         wish = await body(request, TaskBody)
@@ -241,6 +244,7 @@ class TaskRoutes:
         task = await self._controls.start(user, wish.spec, key=key, name=wish.id, deliver=wish.deliver)
         return answer(_view(task), 201)
 
+    @described({200: Task}, query=TaskQuery)
     async def show(self, request: "Request") -> "Response":
         """Show one task, at once or when there is news of it."""
         wish = query(request, TaskQuery)
@@ -250,6 +254,7 @@ class TaskRoutes:
                 task = await self._controls.wait(task, wish.wait_s, progress=wish.progress)
         return answer(_view(task))
 
+    @described({202: Task}, query=PathQuery, refuses=(409,))
     async def cancel(self, request: "Request") -> "Response":
         """Cancel a task."""
         path = self._resolved(query(request, PathQuery).path)

@@ -11,15 +11,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import described
 from daycare.api.documents import Limit, Number, RequestDocument, answer, body, query
 from daycare.api.routes_agents import agent_at
 from daycare.base.connector import DIRECT
-from daycare.base.documents import Attribution
+from daycare.base.documents import Attribution, DocumentVersion
 from daycare.base.errors import ForbiddenError
 from daycare.base.limits import DOCUMENT_REASON_MAX_CHARS, DOCUMENT_SEARCH_MAX
 from daycare.base.messages import Origin
 from daycare.base.path import Path
 from daycare.base.scope import is_subusers
+from daycare.features.memory.documents.records import (
+    Document,
+    DocumentEntry,
+    DocumentHit,
+    DocumentReading,
+    DocumentTotal,
+    LayerState,
+)
+from daycare.features.memory.documents.sharing import Exchange
 from daycare.store.records import Agent
 
 if TYPE_CHECKING:
@@ -121,6 +131,7 @@ class DocumentRoutes:
             Route("/v1/memory/import", self.take, methods=["POST"]),
         ]
 
+    @described({200: {"agent": str, "documents": list[DocumentEntry], "total": DocumentTotal}}, query=DocumentListing)
     async def find(self, request: Request) -> Response:
         """List documents, and how much the agent's own are together."""
         wish = query(request, DocumentListing)
@@ -128,6 +139,7 @@ class DocumentRoutes:
         entries = await self._documents.listing(agent, wish.prefix)
         return answer({"agent": agent.path, "documents": entries, "total": await self._documents.total(agent)})
 
+    @described({200: (DocumentReading, Document)}, query=OneVersion)
     async def read(self, request: Request) -> Response:
         """Return a document as it is, or one of its versions."""
         wish = query(request, OneVersion)
@@ -136,6 +148,12 @@ class DocumentRoutes:
             return answer(await self._documents.read(agent, wish.path))
         return answer(await self._documents.at(agent, wish.path, wish.version))
 
+    @described(
+        {200: {"agent": str, "version": DocumentVersion, "total": DocumentTotal}},
+        query=One,
+        body=NewText,
+        refuses=(409,),
+    )
     async def write(self, request: Request) -> Response:
         """Write a document in place of what its writer saw."""
         wish = query(request, One)
@@ -145,12 +163,14 @@ class DocumentRoutes:
         version = await self._documents.write(agent, wish.path, new.text, by, base_hash=new.base_hash)
         return answer({"agent": agent.path, "version": version, "total": await self._documents.total(agent)})
 
+    @described({200: DocumentVersion}, query=Deletion, refuses=(409,))
     async def delete(self, request: Request) -> Response:
         """Delete a document of one layer; its versions stay."""
         wish = query(request, Deletion)
         agent = await self._agent(wish)
         return answer(await self._documents.delete(agent, wish.path, self._by(wish.reason), base_hash=wish.base_hash))
 
+    @described({200: {"versions": list[DocumentVersion]}}, query=VersionsQuery)
     async def history(self, request: Request) -> Response:
         """List a document's versions, newest first, without their texts."""
         wish = query(request, VersionsQuery)
@@ -158,21 +178,25 @@ class DocumentRoutes:
         found = await self._documents.history(agent, wish.path, before=wish.before, limit=wish.limit)
         return answer({"versions": found})
 
+    @described({200: {"diff": str}}, query=Between)
     async def diff(self, request: Request) -> Response:
         """Show what changed between two versions; without numbers what the newest changed."""
         wish = query(request, Between)
         return answer({"diff": await self._documents.diff(await self._agent(wish), wish.path, wish.old, wish.new)})
 
+    @described({200: {"layers": list[LayerState]}}, query=One)
     async def explain(self, request: Request) -> Response:
         """Say which layers have a document, and which of them is read."""
         wish = query(request, One)
         return answer({"layers": await self._documents.explain(await self._agent(wish), wish.path)})
 
+    @described({200: {"found": list[DocumentHit]}}, query=DocumentQuery)
     async def search(self, request: Request) -> Response:
         """Find documents by their words."""
         wish = query(request, DocumentQuery)
         return answer({"found": await self._documents.search(await self._agent(wish), wish.query, wish.limit)})
 
+    @described({200: DocumentVersion}, query=One, body=Undo, refuses=(409,))
     async def undo(self, request: Request) -> Response:
         """Make the text before the newest version the newest again."""
         wish = query(request, One)
@@ -181,10 +205,12 @@ class DocumentRoutes:
         by = self._by(how.reason or "undone")
         return answer(await self._documents.undo(agent, wish.path, by, version=how.version))
 
+    @described({200: Exchange}, refuses=(409,))
     async def export(self, request: Request) -> Response:
         """Let the files in `memory/` follow the store."""
         return answer(await self._sharing.export(author=self._author, user=self._memory.owner))
 
+    @described({200: Exchange}, refuses=(409,))
     async def take(self, request: Request) -> Response:
         """Let the store follow the files in `memory/`, and the files the store."""
         return answer(await self._sharing.take(author=self._author, user=self._memory.owner))
