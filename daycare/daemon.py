@@ -63,7 +63,7 @@ class Daemon(Kernel):
         warn = partial(self.notifier.notify, owner)
         tell = lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path)  # noqa: E731
         granting = AgentGranting(store.people, self.permissions, self.budgets, self.pool, self.prompts.check)
-        permanent = PermanentAgentsFeature(store, directory, router, granting, self.supervisor, bus, clock, live)
+        permanent = PermanentAgentsFeature(store, directory, router, granting, self.supervisor, clock, live)
         self.cron = Cron(core, tell, self.home.cron)
         self.tasks = Tasks(core, self.deliveries)
         self.signals = Signals(core, self.budgets, self.memory.documents)

@@ -215,9 +215,7 @@ class Kernel:
             thinker,
             self.endings,
         )
-        self.control = Control(
-            store, self.directory, self.router, self.commands, self.endings, bus, clock, self.connectors
-        )
+        self.control = Control(store, self.directory, self.router, self.commands, self.endings, self.connectors)
         work = LanePorts(self.turns, self.endings, self.control)
         self.supervisor = Supervisor(store, self.directory, work, bus, clock, self.keeper, self.live)
         self.timers = TimerService(store, clock)

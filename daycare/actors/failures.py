@@ -28,7 +28,7 @@ from daycare.base.errors import (
     StoreAwayError,
     UnavailableError,
 )
-from daycare.base.events import AgentParked, TurnFailed
+from daycare.base.events import TurnFailed
 from daycare.base.limits import (
     ATTEMPTS_MAX,
     CRASH_WINDOW_S,
@@ -204,5 +204,4 @@ class Failures:
         del self._crashes[agent.id]
         reason = f"{len(crashes)} turns given up within {CRASH_WINDOW_S:g} s, the last: {error.message}"
         await with_retry(lambda: self._store.agents.set_state(agent.id, "parked", reason))
-        self._bus.publish(AgentParked(**about(self._clock, agent), reason=reason))
         await self._endings.parked(agent, reason)

@@ -14,15 +14,11 @@ from daycare.agent.commands import CommandAnswer, Commands
 from daycare.agent.endings import Endings
 from daycare.agent.kinds import route
 from daycare.base.causes import Ending
-from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError, StoreAwayError
-from daycare.base.events import AgentDied
 from daycare.base.limits import STORE_RETRY_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, dismissal
 from daycare.base.path import Kind
 from daycare.base.secrecy import without_secrets
-from daycare.observe.about import about
-from daycare.observe.bus import Bus
 from daycare.store.records import Agent, InboxRow, Reply
 from daycare.store.sqlite.store import Store
 
@@ -38,8 +34,6 @@ class Control:
     router: Router
     commands: Commands
     endings: Endings
-    bus: Bus
-    clock: Clock
     connectors: Collection[str]
 
     async def obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool:
@@ -135,9 +129,3 @@ class Control:
         untold = agent.parent if told else how.untold or None
         await self.store.agents.set_state(agent.id, "dead", row.envelope.text or "dismissed", untold=untold)
         self.endings.hooks.session_ended(agent, agent.session, row.envelope.text or "dismissed")
-        self.bus.publish(
-            AgentDied(
-                **about(self.clock, agent),
-                reason=row.envelope.text or "dismissed",
-            )
-        )

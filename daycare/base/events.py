@@ -4,12 +4,31 @@ Every event has a heading in doc/extend/events.md; `name` is stable.
 """
 
 from daycare.base.event import Event as Event
+from daycare.base.events_changes import AgentChanged as AgentChanged
+from daycare.base.events_changes import AgentCreated as AgentCreated
+from daycare.base.events_changes import AgentDied as AgentDied
+from daycare.base.events_changes import AgentParked as AgentParked
+from daycare.base.events_changes import AgentRestored as AgentRestored
+from daycare.base.events_changes import AgentUnparked as AgentUnparked
+from daycare.base.events_changes import DocumentChanged as DocumentChanged
+from daycare.base.events_changes import KeyRemoved as KeyRemoved
+from daycare.base.events_changes import KeysResealed as KeysResealed
+from daycare.base.events_changes import KeyStored as KeyStored
+from daycare.base.events_changes import TokenMade as TokenMade
+from daycare.base.events_changes import TokenRevoked as TokenRevoked
+from daycare.base.events_changes import UserAdded as UserAdded
+from daycare.base.events_changes import UserChanged as UserChanged
+from daycare.base.events_changes import UserPaired as UserPaired
+from daycare.base.events_changes import UserRemoved as UserRemoved
+from daycare.base.events_memory import EmbedderAway as EmbedderAway
+from daycare.base.events_memory import IdentityHeld as IdentityHeld
+from daycare.base.events_memory import MemoryForgotten as MemoryForgotten
+from daycare.base.events_memory import MemoryLearned as MemoryLearned
+from daycare.base.events_memory import MemoryRecalled as MemoryRecalled
 from daycare.base.events_trouble import DiskTrouble as DiskTrouble
 from daycare.base.events_trouble import LaneBroke as LaneBroke
 from daycare.base.events_trouble import PartCrashed as PartCrashed
 from daycare.base.events_trouble import RowSetAside as RowSetAside
-from daycare.base.events_work import AgentChanged as AgentChanged
-from daycare.base.events_work import AgentCreated as AgentCreated
 from daycare.base.events_work import ConfigRefused as ConfigRefused
 from daycare.base.events_work import ConfigReloaded as ConfigReloaded
 from daycare.base.events_work import CronBroken as CronBroken
@@ -38,18 +57,6 @@ class AgentWoke(Event, frozen=True, kw_only=True, tag="agent.woke"):
 
 class AgentSlept(Event, frozen=True, kw_only=True, tag="agent.slept"):
     """An awake agent without work went back to being a row."""
-
-
-class AgentParked(Event, frozen=True, kw_only=True, tag="agent.parked"):
-    """An agent crashed too often and takes no turns until it is unparked."""
-
-    reason: str
-
-
-class AgentDied(Event, frozen=True, kw_only=True, tag="agent.died"):
-    """An incarnation ended; its path may be taken by a new one."""
-
-    reason: str
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
@@ -210,57 +217,6 @@ class BudgetExhausted(Event, frozen=True, kw_only=True, tag="budget.exhausted"):
     until_ms: int
 
 
-class MemoryLearned(Event, frozen=True, kw_only=True, tag="memory.learned"):
-    """A memory worker has looked at log entries of the agent at `path`, up to number `through`.
-
-    `by` is what found it, `rules` or a model's name; `reason` says why it was not the model, where one was asked.
-    """
-
-    through: int
-    facts: int
-    entities: int
-    superseded: int
-    by: str
-    reason: str = ""
-
-
-class MemoryRecalled(Event, frozen=True, kw_only=True, tag="memory.recalled"):
-    """Memories were put into a turn's prompt: the numbers of their labels (-3 is `g3`), and their scores.
-
-    `took_ms` is what looking them up cost the turn; `without` says why vectors were not used where there are some.
-    """
-
-    turn: int
-    numbers: tuple[int, ...]
-    scores: tuple[float, ...]
-    took_ms: float
-    without: str = ""
-
-
-class MemoryForgotten(Event, frozen=True, kw_only=True, tag="memory.forgotten"):
-    """Memories were removed for good, with the words of turns and versions of documents; what they said is not told."""
-
-    memories: int
-    turns: int
-    versions: int
-
-
-class EmbedderAway(Event, frozen=True, kw_only=True, tag="memory.embedder"):
-    """The embedder fails, so that memory is searched by words alone. `cleared` marks that it works again."""
-
-    embedder: str
-    reason: str
-    cleared: bool = False
-
-
-class IdentityHeld(Event, frozen=True, kw_only=True, tag="identity.held"):
-    """A version of a document of identity is in no prompt of an agent: no person wrote or approved it."""
-
-    document: str
-    version: int
-    author: str
-
-
 class DeadLettered(Event, frozen=True, kw_only=True, tag="dead.lettered"):
     """A message or delivery was given up on; `daycare dead show NO` tells why."""
 
@@ -378,6 +334,18 @@ AnyEvent = (
     | AgentDied
     | AgentCreated
     | AgentChanged
+    | AgentUnparked
+    | AgentRestored
+    | DocumentChanged
+    | UserAdded
+    | UserChanged
+    | UserPaired
+    | UserRemoved
+    | KeyStored
+    | KeyRemoved
+    | KeysResealed
+    | TokenMade
+    | TokenRevoked
     | LaneBroke
     | PartCrashed
     | TurnStarted

@@ -48,19 +48,6 @@ class CronBroken(Event, frozen=True, kw_only=True, tag="cron.broken"):
     line: int = 1
 
 
-class AgentCreated(Event, frozen=True, kw_only=True, tag="agent.created"):
-    """An agent has made a permanent one. `by` is its maker's path."""
-
-    by: str
-
-
-class AgentChanged(Event, frozen=True, kw_only=True, tag="agent.changed"):
-    """An agent has changed `fields` of a permanent one that an agent had made."""
-
-    by: str
-    fields: tuple[str, ...]
-
-
 class TaskStarted(Event, frozen=True, kw_only=True, tag="task.started"):
     """A task waits for its agent, until `deadline_at`. `asker` is the agent that asked, "" for people and jobs."""
 

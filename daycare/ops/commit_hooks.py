@@ -40,9 +40,11 @@ class CommitHooks:
         # The writer calls this: what is raised here would end the store.
         self._keeper.guard("waking agents", partial(_tell, self._first, commit))
         self._keeper.guard("announcing commits", partial(_tell, self._later, commit))
-        self._keeper.guard("announcing commits", partial(self._letters, commit))
+        self._keeper.guard("announcing commits", partial(self._publish, commit))
 
-    def _letters(self, commit: Commit) -> None:
+    def _publish(self, commit: Commit) -> None:
+        for event in commit.events:
+            self._bus.publish(event)
         for letter in commit.dead:
             about = about_row(self._clock, letter)
             self._bus.publish(

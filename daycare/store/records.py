@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from daycare.base.consent import Consent
+from daycare.base.event import Event
 from daycare.base.messages import Choice, Envelope, File, Message, Origin, Usage
 from daycare.base.permission import Permissions
 
@@ -72,6 +73,7 @@ class NewAgent(msgspec.Struct, frozen=True, kw_only=True):
     """What it takes to create an agent; kind, user, role and parent are stored and never guessed again.
 
     `born` names the call that makes a child: a repeat of it finds the first. Without an `id` it gets one once created.
+    `by` is the path of the agent that makes it, `trace` what that is part of.
     """
 
     id: str = ""
@@ -83,6 +85,8 @@ class NewAgent(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
     config: AgentConfig = AgentConfig()
     born: str = ""
+    by: str = ""
+    trace: str = ""
 
 
 class InboxRow(msgspec.Struct, frozen=True):
@@ -410,7 +414,7 @@ class Commit(msgspec.Struct):
     `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters; `memories` and
     `documents` say that some were written, `forgotten` that turns changed which had ended. `cut_off` are agents that
     died with their user, whatever they are at; `people` says that a user was removed, `secrets` that a key was stored.
-    `news` are those of capabilities, by their class.
+    `news` are those of capabilities, by their class; `events` tell observers what was changed, in order.
     """
 
     posted: list[InboxRow]
@@ -427,6 +431,7 @@ class Commit(msgspec.Struct):
     people: bool = False
     secrets: bool = False
     news: dict[type, Any] = {}
+    events: list[Event] = []
 
     def add(self, kind: type[T]) -> T:
         """Return the news of a capability, to be filled; empty ones if there are none yet."""

@@ -1,5 +1,6 @@
 """A daemon that listens on loopback, with two people and a token of each kind."""
 
+import json
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -46,6 +47,19 @@ class Network:
             headers=sent | (headers or {}),
             timeout=30.0,
         )
+
+    def stream(self, who: str, *, until: str) -> list[Json]:
+        """Read the events since the start as somebody sees them, up to the first of the path `until`."""
+        found: list[Json] = []
+        headers = {"Authorization": f"Bearer {self.tokens[who]}"}
+        url = f"http://127.0.0.1:{self.port}/v1/events"
+        with httpx.stream("GET", url, params={"after": 0}, headers=headers, timeout=30.0) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    found.append(json.loads(line.removeprefix("data: ")))
+                    if found[-1].get("path") == until:
+                        break
+        return [each for each in found if "event" in each]
 
     def locally(self, method: str, route: str, body: Any = None, **query: Any) -> Json:
         """Call the API on the socket."""

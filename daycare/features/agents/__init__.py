@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from daycare.features.agents.controls import PermanentAgents as PermanentAgents
     from daycare.features.agents.rights import AgentGranting
     from daycare.features.agents.tools import PermanentAgentTools as PermanentAgentTools
-    from daycare.observe.bus import Bus
     from daycare.plugin import StructTool
     from daycare.settings import Live
     from daycare.store.sqlite.store import Store
@@ -33,14 +32,13 @@ class PermanentAgentsFeature(Feature):
         router: "Router",
         granting: "AgentGranting",
         supervisor: "Supervisor",
-        bus: "Bus",
         clock: "Clock",
         live: "Live",
     ) -> None:
         from daycare.features.agents.controls import PermanentAgents
 
         self._life_of = supervisor.life_of
-        self.controls = PermanentAgents(store, directory, router, granting, supervisor.awake, bus, clock, live)
+        self.controls = PermanentAgents(store, directory, router, granting, supervisor.awake, clock, live)
 
     def tools(self) -> "Sequence[StructTool[Any]]":
         """Return the tools by which agents make and change permanent ones."""

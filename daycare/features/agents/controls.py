@@ -5,7 +5,6 @@ a model's words. Ending one is for people: an agent can only hand them the butto
 """
 
 from collections.abc import Container
-from typing import Any
 
 import trio
 from msgspec.structs import replace
@@ -15,14 +14,12 @@ from daycare.actors.router import Router
 from daycare.agent.bounds import is_as_bound
 from daycare.base.clock import Clock
 from daycare.base.errors import ForbiddenError, InvalidError
-from daycare.base.events import AgentChanged, AgentCreated
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import LASTING_AGENTS_MAX
 from daycare.base.messages import Origin, dismissal
 from daycare.base.path import Kind, Path
 from daycare.base.permission import KILL, SPAWN
 from daycare.features.agents.rights import AgentGranting, WantedSettings, bound
-from daycare.observe.bus import Bus
 from daycare.plugin import ToolContext
 from daycare.settings import Live
 from daycare.store.records import Agent
@@ -39,7 +36,6 @@ class PermanentAgents:
         router: Router,
         granting: AgentGranting,
         awake: Container[str],
-        bus: Bus,
         clock: Clock,
         live: Live,
     ) -> None:
@@ -49,7 +45,6 @@ class PermanentAgents:
         self._granting = granting
         self._permissions = granting.permissions
         self._awake = awake
-        self._bus = bus
         self._clock = clock
         self._live = live
         self._changing = trio.Lock()  # a change reads the settings before it writes them
@@ -67,10 +62,9 @@ class PermanentAgents:
         bounds = await self._granting.bounds(maker, path, context.allowed)
         config = await self._granting.settings(bounds, wanted, maker.user)
         born = f"{maker.id}:{context.turn}:{context.step}:{context.call_id}:agent"
-        new = replace(self.directory.new(path, origin=Origin.AGENT, config=config), born=born)
-        agent = await self.store.agents.create_permanent(new, LASTING_AGENTS_MAX)
-        self._bus.publish(AgentCreated(**_about(self._clock, agent, context.trace), by=maker.path))
-        return agent
+        new = self.directory.new(path, origin=Origin.AGENT, config=config)
+        new = replace(new, born=born, by=maker.path, trace=context.trace)
+        return await self.store.agents.create_permanent(new, LASTING_AGENTS_MAX)
 
     async def change_for(self, context: ToolContext, name: str, wanted: WantedSettings) -> Agent:
         """Change an agent that an agent has made; what a person has set up is theirs to change."""
@@ -87,13 +81,7 @@ class PermanentAgents:
             if not is_as_bound(agent.config, bounds):
                 raise bound(agent.path, f"{editor.path} is bound by what does not bind it")
             config = await self._granting.settings(agent.config, wanted, editor.user)
-            if config == agent.config:
-                return agent
-            agent = await self.store.agents.configure(agent.id, config)
-        fields = tuple(each for each in wanted.__struct_fields__ if getattr(wanted, each) is not None)
-        about = _about(self._clock, agent, context.trace)
-        self._bus.publish(AgentChanged(**about, by=editor.path, fields=fields))
-        return agent
+            return await self.store.agents.configure(agent.id, config, by=editor.path, trace=context.trace)
 
     async def to_end_for(self, context: ToolContext, name: str) -> Agent:
         """Return the agent that another one wants ended: that is for its person to do."""
@@ -126,14 +114,3 @@ class PermanentAgents:
     async def restore(self, path: str) -> Agent:
         """Let an agent that has ended live again, as long as it is kept."""
         return await self.store.agents.revive(path, self._clock.now_ms() - self._live.now.store.keep_ms)
-
-
-def _about(clock: Clock, agent: Agent, trace: str) -> dict[str, Any]:
-    """Return the fields of an event about an agent."""
-    return {
-        "at_ms": clock.now_ms(),
-        "path": agent.path,
-        "user": agent.user,
-        "agent_id": agent.id,
-        "trace": trace,
-    }

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from daycare.base.documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.base.errors import BusyError, ConflictError
+from daycare.base.event import Event
+from daycare.base.events import AgentCreated, DocumentChanged
 from daycare.base.limits import CRON_JOBS_MAX
 from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Envelope, Origin
@@ -81,10 +83,22 @@ def sweep(tx: Tx) -> int:
 def bring_in(tx: Tx, new: Incoming, records: Iterable[Anything]) -> Brought:
     """Let everything be there."""
     _check_free(tx, new.agents[0].path)
+    before = len(tx.commit.events)
     arrival = _Arrivals(tx, new)
     for record in records:
         arrival.take(record)
-    return arrival.finish()
+    brought = arrival.finish()
+    tx.commit.events[before:] = _each_once(tx.commit.events[before:])
+    return brought
+
+
+def _each_once(events: Sequence[Event]) -> list[Event]:
+    """Return the events of an import: a document comes with all its versions, and is told of once, by its newest."""
+    newest: dict[object, Event] = {}
+    for number, event in enumerate(events):
+        of = (event.path, event.layer, event.document) if isinstance(event, DocumentChanged) else number
+        newest[of] = event
+    return list(newest.values())
 
 
 def _check_free(tx: Tx, root: str) -> None:
@@ -180,6 +194,8 @@ class _Arrivals:
                 record.created_at,
             ),
         )
+        made = AgentCreated(at_ms=self._tx.now, path=it.path, user=self._new.user, agent_id=it.id)
+        self._tx.commit.events.append(made)
         if record.keeps is not None:
             self._tx.run(
                 "INSERT INTO behaviour_states (agent_id, user, origin, turn, at, state) VALUES (?, ?, ?, 0, ?, ?)",

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Final
 
 from daycare.api.callers import May
 from daycare.base.errors import BusyError, ConflictError, NotFoundError
+from daycare.base.events import TokenMade, TokenRevoked
 from daycare.features.tokens.records import ApiToken
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.rows import Rows, Table
@@ -47,6 +48,11 @@ class TokenRows(Rows):
                 (token.name, hash_, token.user, token.may, tx.now, token.expires_at),
             )
             [made] = _TOKENS.find(tx.db, "no = ?", (tx.db.last_insert_rowid(),))
+            tx.commit.events.append(
+                TokenMade(
+                    at_ms=tx.now, user=made.user, name=made.name, may=str(made.may), expires_at=made.expires_at or 0
+                )
+            )
             return made
 
         return await self._write(run)
@@ -69,6 +75,7 @@ class TokenRows(Rows):
                     "TOKEN_UNKNOWN", f"revoking the token {name}: there is none", hint="daycare tokens list"
                 )
             [revoked] = _TOKENS.find(tx.db, "name = ? ORDER BY no DESC LIMIT 1", (name,))
+            tx.commit.events.append(TokenRevoked(at_ms=tx.now, user=revoked.user, name=name))
             return revoked
 
         return await self._write(run)

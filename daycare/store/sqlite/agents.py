@@ -1,12 +1,13 @@
 """Agents: rows with a path. Kind, user, role and parent are written once."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import apsw
 import msgspec
 
 from daycare.base.errors import BusyError, ConflictError, ForbiddenError, InvalidError, NotFoundError
+from daycare.base.events import AgentChanged, AgentCreated, AgentRestored
 from daycare.base.ids import new_agent_id
 from daycare.base.limits import AGENT_CONFIG_MAX_BYTES, SUBAGENTS_DAILY_MAX, SUBAGENTS_LIVING_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
@@ -25,7 +26,15 @@ _EMPTY = AgentConfig()  # shared: most agents have no settings of their own
 Spawn = Callable[[Tx, Agent, str, NewAgent, Envelope], Agent]
 Change = Callable[[Tx, str, str, str, str | None], Agent]
 _STATES = ("living", "parked", "dead")
+_TOLD_AS = {"system_prompt": "prompt"}  # settings that events call otherwise
 _COUNTERS = {"sub": "next_sub_index", "search": "next_search_index"}
+
+
+class _About(TypedDict):
+    at_ms: int
+    path: str
+    user: str
+    agent_id: str
 
 
 class Agents:
@@ -131,9 +140,12 @@ class Agents:
         )
         return [(str(agent_id), int(str(turn))) for agent_id, turn in rows]
 
-    async def configure(self, agent_id: str, config: AgentConfig) -> Agent:
-        """Replace an agent's configuration; the last one wins. Raises `InvalidError` when it is too large."""
-        return await self._write(lambda tx: _configure(tx, agent_id, config))
+    async def configure(self, agent_id: str, config: AgentConfig, *, by: str = "", trace: str = "") -> Agent:
+        """Replace an agent's configuration; the last one wins. `by` is the path of the agent that wants it so.
+
+        Raises `InvalidError` when it is too large.
+        """
+        return await self._write(lambda tx: _configure(tx, agent_id, config, by, trace))
 
     async def set_state(self, agent_id: str, state: str, reason: str = "", *, untold: str | None = None) -> Agent:
         """Park, unpark or bury an agent.
@@ -193,7 +205,9 @@ def create(tx: Tx, new: NewAgent) -> Agent:
     )
     _open_session(tx, agent_id, 1, new.user, new.origin)
     tx.commit.agents.add(agent_id)
-    return must_get(tx, agent_id)
+    agent = must_get(tx, agent_id)
+    tx.commit.events.append(AgentCreated(**about(tx, agent), by=new.by, trace=new.trace))
+    return agent
 
 
 def _refuse_removed(tx: Tx, doing: str, user: str) -> None:
@@ -284,7 +298,9 @@ def _revive(tx: Tx, path: str, since_ms: int) -> Agent:
         (agent_id, EnvelopeKind.DISMISS),
     )
     tx.commit.agents.add(agent_id)
-    return must_get(tx, agent_id)
+    agent = must_get(tx, agent_id)
+    tx.commit.events.append(AgentRestored(**about(tx, agent)))
+    return agent
 
 
 def counts_of_agents(db: apsw.Connection) -> dict[str, int]:
@@ -349,11 +365,21 @@ def encode_config(path: str, config: AgentConfig) -> str:
     return text
 
 
-def _configure(tx: Tx, agent_id: str, config: AgentConfig) -> Agent:
+def _configure(tx: Tx, agent_id: str, config: AgentConfig, by: str, trace: str) -> Agent:
     agent = must_get(tx, agent_id)
+    changed = tuple(each for each in config.__struct_fields__ if getattr(config, each) != getattr(agent.config, each))
+    if not changed:
+        return agent
     tx.run("UPDATE agents SET config = ? WHERE id = ?", (encode_config(agent.path, config), agent_id))
     tx.commit.agents.add(agent_id)
+    fields = tuple(_TOLD_AS.get(each, each) for each in changed)
+    tx.commit.events.append(AgentChanged(**about(tx, agent), fields=fields, by=by, trace=trace))
     return must_get(tx, agent_id)
+
+
+def about(tx: Tx, agent: Agent) -> _About:
+    """Return what events of an agent have in common, its trace left out."""
+    return {"at_ms": tx.now, "path": agent.path, "user": agent.user, "agent_id": agent.id}
 
 
 def _open_session(tx: Tx, agent_id: str, session: int, user: str, origin: Origin) -> None:

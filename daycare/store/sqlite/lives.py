@@ -5,6 +5,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from daycare.base.errors import BusyError, ConflictError, DaycareError
+from daycare.base.events import AgentDied, AgentParked, AgentUnparked
 from daycare.base.limits import HELPERS_MAX, SEARCHES_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, dismissal
 from daycare.store.records import Agent, NewAgent
@@ -29,7 +30,7 @@ def spawn(tx: Tx, parent: Agent, kind: str, new: NewAgent, first: Envelope) -> A
             f"making a {what} of {parent.path}: {busy} are at work for it already",
             hint="wait until some have answered, or end one",
         )
-    child = agents.create_child(tx, parent.id, kind, new)
+    child = agents.create_child(tx, parent.id, kind, replace(new, by=parent.path, trace=first.trace))
     inbox.post(tx, replace(first, to=child.path, agent_id=child.id))
     return child
 
@@ -45,6 +46,11 @@ def set_state(tx: Tx, agent_id: str, state: str, reason: str, untold: str | None
     tx.memory.forget(agent_id, agent.path)
     if state == "dead":
         _bury(tx, agent, reason or "its agent ended", untold)
+        tx.commit.events.append(AgentDied(**agents.about(tx, agent), reason=reason))
+    elif state == "parked":
+        tx.commit.events.append(AgentParked(**agents.about(tx, agent), reason=reason))
+    elif agent.state == "parked":
+        tx.commit.events.append(AgentUnparked(**agents.about(tx, agent)))
     return agents.must_get(tx, agent_id)
 
 

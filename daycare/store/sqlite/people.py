@@ -8,13 +8,14 @@ import apsw
 from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError, NotFoundError
+from daycare.base.events import KeyRemoved, KeysResealed, KeyStored, UserAdded, UserChanged
 from daycare.base.limits import TOPICS_MAX
 from daycare.base.messages import Origin
 from daycare.store.records import User
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.facts import UserPlaced
 from daycare.store.sqlite.read_cache import ReadCache
-from daycare.store.sqlite.sql import Select
+from daycare.store.sqlite.sql import Select, fetch
 from daycare.store.sqlite.writer import Tx, Writer
 
 PEOPLE: Final = ("users", "user_connector_keys")
@@ -94,8 +95,11 @@ class PeopleStore:
         """Let a user have another name and zone; idempotent. Raises `NotFoundError` for an unknown one."""
 
         def run(tx: Tx) -> User:
-            must(tx, user_id)
-            tx.run("UPDATE users SET name = ?, zone = ? WHERE id = ?", (name, zone, user_id))
+            before = must(tx, user_id)
+            changed = {"name": name != before.name, "zone": zone != before.zone}
+            if any(changed.values()):
+                tx.run("UPDATE users SET name = ?, zone = ? WHERE id = ?", (name, zone, user_id))
+                _tell_changed(tx, user_id, *(field for field, other in changed.items() if other))
             return must(tx, user_id)
 
         return await self._write(run)
@@ -105,7 +109,8 @@ class PeopleStore:
 
         def run(tx: Tx) -> User:
             must(tx, user_id)
-            link(tx, connector_key, user_id, origin)
+            if link(tx, connector_key, user_id, origin):
+                _tell_changed(tx, user_id, "keys")
             return must(tx, user_id)
 
         return await self._write(run)
@@ -117,15 +122,19 @@ class PeopleStore:
         """
 
         def run(tx: Tx) -> None:
-            tx.run("DELETE FROM user_connector_keys WHERE connector_key = ?", (connector_key,))
-            if tx.db.changes() == 0:
+            row = tx.one("DELETE FROM user_connector_keys WHERE connector_key = ? RETURNING user", (connector_key,))
+            if row is None:
                 raise NotFoundError(
                     "KEY_UNKNOWN", f"unlinking {connector_key}: nobody has it", hint="daycare users list"
                 )
-            tx.run(
-                "DELETE FROM user_connector_keys WHERE substr(connector_key, 1, length(?1) + 1) = ?1 || ':'",
+            below = fetch(
+                tx.db,
+                "DELETE FROM user_connector_keys WHERE substr(connector_key, 1, length(?1) + 1) = ?1 || ':'"
+                " RETURNING user",
                 (connector_key,),
             )
+            for (user_id,) in dict.fromkeys([row, *below]):
+                _tell_changed(tx, str(user_id), "keys")
 
         await self._write(run)
 
@@ -165,6 +174,7 @@ class Secrets:
                 (name, user, token, tx.now),
             )
             tx.commit.secrets = True
+            tx.commit.events.append(KeyStored(at_ms=tx.now, user=user, name=name))
 
         await self._write(run)
 
@@ -182,8 +192,11 @@ class Secrets:
         """Delete a token; idempotent, returns whether there was one."""
 
         def run(tx: Tx) -> bool:
-            tx.run("DELETE FROM secrets WHERE name = ?", (name,))
-            return tx.db.changes() > 0
+            row = tx.one("DELETE FROM secrets WHERE name = ? RETURNING user", (name,))
+            if row is None:
+                return False
+            tx.commit.events.append(KeyRemoved(at_ms=tx.now, user=str(row[0]), name=name))
+            return True
 
         return await self._write(run)
 
@@ -191,9 +204,11 @@ class Secrets:
         """Replace every token by what `seal` makes of it, all of them or, if it raises, none."""
 
         def run(tx: Tx) -> None:
-            for name, token in tx.run("SELECT name, token FROM secrets").fetchall():
+            rows = tx.run("SELECT name, token FROM secrets").fetchall()
+            for name, token in rows:
                 assert isinstance(token, bytes)
                 tx.run("UPDATE secrets SET token = ? WHERE name = ?", (seal(token), name))
+            tx.commit.events.append(KeysResealed(at_ms=tx.now, keys=len(rows)))
 
         await self._write(run)
 
@@ -233,15 +248,20 @@ def add_part(tx: Tx, user: User, origin: Origin) -> None:
         link(tx, key, user.id, origin)
 
 
-def link(tx: Tx, key: str, user_id: str, origin: Origin) -> None:
-    """Let a key lead to a user, who is no stranger from then on. Raises `ConflictError` when it leads to another."""
+def link(tx: Tx, key: str, user_id: str, origin: Origin) -> bool:
+    """Let a key lead to a user, who is no stranger from then on; return whether it did not before.
+
+    Raises `ConflictError` when it leads to another.
+    """
     _refuse_taken(tx, key, user_id)
     tx.run(
         "INSERT INTO user_connector_keys (connector_key, user, origin, created_at) VALUES (?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         (key, user_id, str(origin), tx.now),
     )
+    new = tx.db.changes() > 0
     tx.run("DELETE FROM strangers WHERE connector_key = ?", (key,))
+    return new
 
 
 def _refuse_taken(tx: Tx, key: str, user_id: str) -> None:
@@ -262,13 +282,18 @@ def _insert(tx: Tx, user: User, origin: Origin) -> None:
         " parent = excluded.parent, removed_at = NULL",
         (user.id, user.name, user.zone, user.kind, user.operator, user.parent, str(origin), tx.now),
     )
+    tx.commit.events.append(UserAdded(at_ms=tx.now, user=user.id, kind=user.kind, parent=user.parent or ""))
+
+
+def _tell_changed(tx: Tx, user_id: str, *fields: str) -> None:
+    tx.commit.events.append(UserChanged(at_ms=tx.now, user=user_id, fields=fields))
 
 
 def _move(tx: Tx, connector: str, old: str, new: str) -> bool:
     if old == new:
         return False
     rows = tx.db.execute(
-        "SELECT connector_key FROM user_connector_keys WHERE connector_key = ?1"
+        "SELECT connector_key, user FROM user_connector_keys WHERE connector_key = ?1"
         " OR substr(connector_key, 1, length(?1) + 1) = ?1 || ':'",
         (old,),
     ).fetchall()
@@ -280,6 +305,8 @@ def _move(tx: Tx, connector: str, old: str, new: str) -> bool:
             tx.run("UPDATE user_connector_keys SET connector_key = ? WHERE connector_key = ?", (to, key))
         else:
             tx.run("DELETE FROM user_connector_keys WHERE connector_key = ?", (key,))
+    for user_id in dict.fromkeys(str(row[1]) for row in rows):
+        _tell_changed(tx, user_id, "keys")
     tx.run("DELETE FROM strangers WHERE connector_key = ?", (new if keys else old,))
     prefix = f"{connector}:"
     was, now = old.removeprefix(prefix), new.removeprefix(prefix)

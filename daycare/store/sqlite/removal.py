@@ -7,6 +7,7 @@ what was to be heard (replies) | what else capabilities keep (`UserLeft`)
 from typing import Final
 
 from daycare.base.errors import ConflictError
+from daycare.base.events import UserRemoved
 from daycare.store.records import User
 from daycare.store.sqlite import lives, outbox, people
 from daycare.store.sqlite.facts import AgentCutOff, UserLeaving, UserLeft
@@ -35,6 +36,7 @@ def remove(tx: Tx, user_id: str) -> list[str]:
         for seq in _numbers(tx, "SELECT seq FROM outbox WHERE state < 2 AND user = ?", user.id):
             outbox.give_up(tx, seq, "USER_REMOVED", _REASON)
         tx.tell(UserLeft(user.id, _REASON))
+        tx.commit.events.append(UserRemoved(at_ms=tx.now, user=user.id))
     tx.commit.people = True
     return [user.id for user in gone]
 

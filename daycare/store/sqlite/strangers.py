@@ -6,6 +6,7 @@ import apsw
 from msgspec.structs import replace
 
 from daycare.base.errors import ForbiddenError, NotFoundError
+from daycare.base.events import UserPaired
 from daycare.base.limits import PAIR_CODE_S, PAIR_NOTICE_S, PAIR_TRIES_MAX, STRANGERS_MAX
 from daycare.base.messages import Origin
 from daycare.store.records import PairingRequest, Stranger, User
@@ -116,6 +117,7 @@ def pairing_request(tx: Tx, who: PairingRequest) -> bool:
 def _let_in(tx: Tx, stranger: Stranger, user: User, origin: Origin) -> tuple[Stranger, User]:
     person = people.ensure(tx, replace(user, kind=stranger.kind, keys=()), origin)
     people.link(tx, stranger.key, person.id, origin)
+    tx.commit.events.append(UserPaired(at_ms=tx.now, user=person.id, key=stranger.key))
     return stranger, people.must(tx, person.id)
 
 

@@ -22,6 +22,7 @@ from daycare.base.documents import (
     digest,
 )
 from daycare.base.errors import ConflictError, NotFoundError
+from daycare.base.events import DocumentChanged
 from daycare.base.messages import Origin
 from daycare.base.sections import added
 from daycare.features.memory.documents import versions
@@ -130,9 +131,30 @@ def _put(tx: Tx, new: NewVersion, newest: DocumentVersion | None, old: str | Non
     _index(tx, new, tx.db.last_insert_rowid(), size, old, text)
     versions.grown(tx, key_of(place), new.user, str(new.by.origin), version)
     tx.commit.documents = True
+    _tell(tx, new, version, deleted=text is None)
     written = _newest(tx.db, place)
     assert written is not None
     return written
+
+
+def _tell(tx: Tx, new: NewVersion, version: int, *, deleted: bool) -> None:
+    place = new.place
+    path = f"/{place.owner}" if place.owner else ""
+    if place.layer is Layer.AGENT:
+        path = str((tx.one("SELECT path FROM agents WHERE id = ?", (place.owner,)) or ("",))[0])
+    tx.commit.events.append(
+        DocumentChanged(
+            at_ms=tx.now,
+            path=path,
+            user=new.user,
+            agent_id=place.owner if place.layer is Layer.AGENT else "",
+            document=place.name,
+            layer=str(place.layer),
+            version=version,
+            author=new.by.author,
+            deleted=deleted,
+        )
+    )
 
 
 def _index(tx: Tx, new: NewVersion, no: int, size: int, old: str | None, text: str | None) -> None:
