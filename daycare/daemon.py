@@ -21,9 +21,11 @@ from daycare.features.exports import Exporting
 from daycare.features.exports.engine import ExportEngine
 from daycare.features.health import Watching
 from daycare.features.health.service import HealthService
+from daycare.features.history import HistoryFeature
 from daycare.features.models import Models
 from daycare.features.pairing import PairingFeature
 from daycare.features.people import PeopleFeature
+from daycare.features.prompts.service import PromptHistory
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.features.tokens import TokensFeature
@@ -77,6 +79,8 @@ class Daemon(Kernel):
         able += [PairingFeature(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
         self.tokens = TokensFeature(store, clock, live, owner)
         able += [PeopleFeature(store, self.vault, self.permissions, owner), self.tokens]
+        seen = PromptHistory(store, self.contexts, self.memory.recalled_again, self.prompts.base_mark)
+        able.append(HistoryFeature(store, directory, seen))
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))

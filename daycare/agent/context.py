@@ -17,6 +17,7 @@ from daycare.agent.attachments import AttachedFiles, shown
 from daycare.agent.compaction import CompactionJob, Compactor
 from daycare.agent.conversations import Conversations, StampedTurn
 from daycare.agent.prompt import recalled, stamped
+from daycare.agent.recall import Recollection
 from daycare.agent.shortening import Shortener
 from daycare.agent.tokens import TokenBudget, TokenRatios, budget_of
 from daycare.base.bounded import Bounded
@@ -31,8 +32,9 @@ from daycare.inference.pool import Failure, ModelAnswer, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
-from daycare.store.records import Agent, Step, Turn, User
+from daycare.store.records import Agent, Step, Summary, Turn, User
 from daycare.store.records_conversations import PastTurn
+from daycare.store.records_prompts import PromptBase, ShownPrompt, digest_of_messages, digest_of_prompt
 from daycare.store.sqlite.store import Store
 
 COMPACT_AGAIN_S: Final = 300.0  # before a summary that failed is tried again in the same conversation
@@ -112,18 +114,44 @@ class Contexts:
             before=before,
             max_chars=budget.total * CONTEXT_CHARS_A_TOKEN,
         )
-        first = recalled(summary) if summary else None
-        with_files = [message for turn in past.turns if turn.files for message in turn.past.messages]
         facts = [self.pool.facts(choice) for choice in plan]
         most = min(each.image_max_bytes for each in facts)  # a stand-in is sent the same
+        sight = Sight(facts[0].images, most)
+        whole = past.whole and left_out <= mark
+        return await self.put_together(agent.user, user.zone, request, summary, past.turns, said, sight, whole=whole)
+
+    async def put_together(
+        self,
+        user: str,
+        zone: str,
+        request: InferRequest,
+        summary: Summary | None,
+        turns: Sequence[StampedTurn],
+        said: Sequence[Message],
+        sight: "Sight",
+        *,
+        whole: bool = True,
+    ) -> "ContextView":
+        """Return a conversation as a model reads it, the files of a user in it included."""
+        with_files = [message for turn in turns if turn.files for message in turn.past.messages]
         flat = await shown(
             self.files,
-            agent.user,
-            (*with_files, *stamped(said, user.zone)),
-            sees=facts[0].images,
-            image_max_bytes=most,
+            user,
+            (*with_files, *stamped(said, zone)),
+            sees=sight.images,
+            image_max_bytes=sight.image_max_bytes,
         )
-        return _viewed(request, first, past.turns, flat, whole=past.whole and left_out <= mark)
+        view = _viewed(request, recalled(summary) if summary else None, turns, flat, whole=whole)
+        view.summary_through = summary.through if summary else 0
+        view.sight = sight
+        return view
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """Whether a model takes pictures, None: unknown, and how large."""
+
+    images: bool | None
+    image_max_bytes: int
 
 
 class ContextView(msgspec.Struct):
@@ -139,6 +167,9 @@ class ContextView(msgspec.Struct):
     summary_tokens: int = 0
     turn_tokens: list[int] = []
     said_tokens: int = 0
+    turn_digests: list[bytes] = []
+    summary_through: int = 0
+    sight: Sight = Sight(None, 0)
 
     @property
     def total(self) -> int:
@@ -149,7 +180,14 @@ class ContextView(msgspec.Struct):
         """Leave the oldest turn out and return its number."""
         self.whole = False
         self.turn_tokens.pop(0)
+        self.turn_digests.pop(0)
         return self.turns.pop(0).turn
+
+    @property
+    def digest(self) -> bytes:
+        """What it is known by as a prompt."""
+        summary = (digest_of_messages((self.summary,)),) if self.summary else ()
+        return digest_of_prompt(self.request.system, (*summary, *self.turn_digests), self.said)
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -172,6 +210,30 @@ class Window:
         self._compactions = compactions
         self._shortener = Shortener(contexts.store, agent, turn)
         self._told: tuple[int, int] = (0, 0)  # what was last reported: left out up to, and results
+        self._last: tuple[ContextView, Sequence[Message]] | None = None  # what was sent, and the turn's own words in it
+
+    def shown(self, base: PromptBase, recollection: Recollection, said: int) -> ShownPrompt:
+        """Return what the last call was shown, which had `said` messages of the turn."""
+        assert self._last is not None, "nothing was sent yet"
+        view, own = self._last
+        changed = self._shortener.count or len(own) > said  # shortened, or with what plugins have added
+        return ShownPrompt(
+            turn=self._turn.turn,
+            agent_id=self._agent.id,
+            user=self._agent.user,
+            said=said,
+            since=said,
+            base=base,
+            tools=view.request.tools,
+            images=view.sight.images,
+            image_max_bytes=view.sight.image_max_bytes,
+            summary=view.summary_through,
+            first=view.turns[0].turn if view.turns else 0,
+            recalled=tuple(memory.no for memory in recollection.memories),
+            kept=msgspec.json.encode(self._shortener.shortened(own)) if changed else b"",
+            digest=view.digest,
+            at_ms=self._contexts.clock.now_ms(),
+        )
 
     async def infer(
         self,
@@ -262,6 +324,7 @@ class Window:
         if not view.whole and view.turns:  # what is left out stays out, so that the prompt begins the same next time
             self._remembered.left_out = view.turns[0].turn - 1
         self._report(view, ratio)
+        self._last = view, said
         return replace(request, messages=view.messages), view.total
 
     @property
@@ -363,12 +426,15 @@ def _viewed(
     at = 0
     shown_turns: list[PastTurn] = []
     turn_tokens: list[int] = []
+    digests: list[bytes] = []
     for turn in turns:
-        past, size = turn.past, turn.tokens
+        past, size, digest = turn.past, turn.tokens, turn.digest
         if turn.files:
             past = replace(past, messages=flat[at : at + len(past.messages)])
             at += len(past.messages)
             size = tokens.of_messages(past.messages, past=True)
+            digest = digest_of_messages(past.messages)
+        digests.append(digest)
         shown_turns.append(past)
         turn_tokens.append(size)
     tools_tokens = tokens.of_tools(request.tools)
@@ -382,6 +448,7 @@ def _viewed(
         tools_tokens=tools_tokens,
         summary_tokens=tokens.of_message(summary) if summary else 0,
         turn_tokens=turn_tokens,
+        turn_digests=digests,
         said_tokens=tokens.of_messages(flat[at:]),
     )
 

@@ -100,7 +100,7 @@ class ContextCommands:
         plan = await pool.plan(agent.role, agent.config.model or None)
         budget = self._contexts.budget(agent, plan)
 
-        request = replace(await self._prompts.of(agent, user, agent.session), tools=tuple(self._specs(agent)))
+        request = replace((await self._prompts.of(agent, user, agent.session)).request, tools=tuple(self._specs(agent)))
         return user, plan, budget, await self._contexts.view(agent, user, agent.session, plan, budget, request)
 
 

@@ -15,6 +15,7 @@ from daycare.agent.prompt import stamped
 from daycare.base.messages import File
 from daycare.store.records import Commit
 from daycare.store.records_conversations import PastTurn
+from daycare.store.records_prompts import digest_of_messages
 from daycare.store.sqlite.summaries import Summaries
 
 KNOWN_MAX_CHARS: Final = 12_000_000  # of stored JSON, of all conversations: about 10 MB; 30 busy ones of 200 turns
@@ -22,11 +23,15 @@ _TURN_CHARS: Final = 1_000  # what the objects of a turn take beside its words
 
 
 class StampedTurn(msgspec.Struct, frozen=True):
-    """A turn that has ended, each message of a person with its local time; `tokens` where no message has a file."""
+    """A turn that has ended, each message of a person with its local time.
+
+    `tokens` and `digest` are right where no message has `files`.
+    """
 
     past: PastTurn
     tokens: int
     files: bool
+    digest: bytes
 
     @property
     def size(self) -> int:
@@ -111,6 +116,11 @@ class Conversations:
         self._keep(agent_id, known)
         return Stretch(turns[too_old:], whole=not too_old and known.after <= after)
 
+    async def apart(self, agent_id: str, session: int, zone: str, *, after: int, before: int) -> Sequence[StampedTurn]:
+        """Return the ended turns between two numbers, for who looks back: nothing that is known changes."""
+        past = await self._store.newest(agent_id, session, after=after, before=before, max_chars=KNOWN_MAX_CHARS)
+        return [_stamped(turn, zone) for turn in past.turns]
+
     def _keep(self, agent_id: str, known: _Known) -> None:
         self._size += known.size - (replaced.size if (replaced := self._known.get(agent_id)) is not None else 0)
         self._known[agent_id] = known
@@ -132,4 +142,5 @@ def _too_old(turns: Sequence[StampedTurn], max_chars: int) -> int:
 def _stamped(turn: PastTurn, zone: str) -> StampedTurn:
     shown = msgspec.structs.replace(turn, messages=stamped(turn.messages, zone))
     files = any(isinstance(part, File) for message in shown.messages for part in message.parts)
-    return StampedTurn(shown, tokens.of_messages(shown.messages, past=True), files)
+    digest = b"" if files else digest_of_messages(shown.messages)
+    return StampedTurn(shown, tokens.of_messages(shown.messages, past=True), files, digest)

@@ -106,6 +106,7 @@ class Endings:
             replies=replies,
             deliveries=deliveries,
             effects=replace(thought.effects, posts=(*thought.effects.posts, *answers, *notes)),
+            shown=thought.shown,
         )
         begun = await with_retry(lambda: self.store.turns.finish(agent, turn, end, following))
         self._tell_finished(agent, turn, thought, end.seqs, stopped=stopped)

@@ -20,6 +20,7 @@ from daycare.base.path import Kind, Path
 from daycare.base.times import local_time
 from daycare.plugin import InferRequest
 from daycare.store.records import Agent, Summary, User
+from daycare.store.records_prompts import PromptBase, PromptPart, digest_of_base
 
 PROMPT_IDENTITY_MAX_TOKENS: Final = 4_000  # each of IDENTITY, SOUL, STYLE and USER: some 3,000 words of a person
 PROMPT_OTHERS_MAX_TOKENS: Final = 2_000  # the list of the user's other agents
@@ -110,37 +111,59 @@ def is_helper(agent: Agent) -> bool:
 
 def assemble(sections: Sections, agent: Agent, user: User) -> InferRequest:
     """Build what all model calls of a turn have in common; model, tools and messages come later."""
+    return request_of(base_of(sections, agent, user), ())
+
+
+def base_of(sections: Sections, agent: Agent, user: User) -> PromptBase:
+    """Build what is the same from turn to turn; what is recalled for one comes behind it."""
     room, mark = _Room(sections.room), sections.mark
+
+    def owns(name: str, passage: Passage, more: str) -> PromptPart:
+        text = room.cut(passage, PROMPT_IDENTITY_MAX_TOKENS, more)
+        return PromptPart(name, owned(name, mark, text), room.was_short)
+
+    def has(name: str, text: str, attribute: str = "") -> PromptPart:
+        return PromptPart(name, data(name, mark, text, attribute=attribute), room.was_short)
+
     parts = [
-        BASE,
-        owned("identity", mark, room.cut(sections.identity, PROMPT_IDENTITY_MAX_TOKENS, "IDENTITY.md is longer")),
-        owned("personality", mark, room.cut(sections.personality, PROMPT_IDENTITY_MAX_TOKENS, "it is longer")),
-        owned("soul", mark, room.cut(sections.soul, PROMPT_IDENTITY_MAX_TOKENS, "SOUL.md is longer")),
-        owned("style", mark, room.cut(sections.style, PROMPT_IDENTITY_MAX_TOKENS, "STYLE.md is longer")),
-        owned("user", mark, room.cut(sections.user, PROMPT_IDENTITY_MAX_TOKENS, "USER.md is longer")),
+        PromptPart("base", BASE),
+        owns("identity", sections.identity, "IDENTITY.md is longer"),
+        owns("personality", sections.personality, "it is longer"),
+        owns("soul", sections.soul, "SOUL.md is longer"),
+        owns("style", sections.style, "STYLE.md is longer"),
+        owns("user", sections.user, "USER.md is longer"),
         *_agents(sections, agent, user),
-        data("other-agents", mark, room.list(sections.others, PROMPT_OTHERS_MAX_TOKENS, "list_agents")),
-        data("skills", mark, room.list(sections.skills, PROMPT_SKILLS_MAX_TOKENS, "memory_list")),
-        data(
-            "memory-md",
-            mark,
-            room.cut(sections.memory, PROMPT_MEMORY_MAX_TOKENS, "memory_read MEMORY.md shows all"),
-        ),
+        has("other-agents", room.list(sections.others, PROMPT_OTHERS_MAX_TOKENS, "list_agents")),
+        has("skills", room.list(sections.skills, PROMPT_SKILLS_MAX_TOKENS, "memory_list")),
+        has("memory-md", room.cut(sections.memory, PROMPT_MEMORY_MAX_TOKENS, "memory_read MEMORY.md shows all")),
         *_days(sections, room),
-        *(
-            data(
-                "memory",
-                mark,
-                room.cut(Passage(lines), PROMPT_RECALLED_MAX_TOKENS, "there is more"),
-                attribute=f'tier="{tier}"',
-            )
-            for tier, lines in sections.recalled
-        ),
     ]
-    return InferRequest(model="", system="\n\n".join(filter(None, parts)), messages=(), zone=user.zone)
+    parts += _recalled(sections.recalled, mark, room)
+    shown = tuple(part for part in parts if part.text)
+    return PromptBase(shown, mark, user.zone, room.left, digest_of_base(shown, user.zone, room.left))
 
 
-def _agents(sections: Sections, agent: Agent, user: User) -> list[str]:
+def recalled_parts(base: PromptBase, recalled: Sequence[tuple[str, str]]) -> tuple[PromptPart, ...]:
+    """Return the sections of what was recalled for a turn, (tier, lines) each, as they stand behind a base."""
+    return tuple(part for part in _recalled(recalled, base.mark, _Room(base.room)) if part.text)
+
+
+def request_of(base: PromptBase, recalled: Sequence[PromptPart]) -> InferRequest:
+    """Return the request that has these sections, and nothing else yet."""
+    system = "\n\n".join(part.text for part in (*base.parts, *recalled))
+    return InferRequest(model="", system=system, messages=(), zone=base.zone)
+
+
+def _recalled(recalled: Sequence[tuple[str, str]], mark: str, room: "_Room") -> list[PromptPart]:
+    found = []
+    for tier, lines in recalled:
+        text = room.cut(Passage(lines), PROMPT_RECALLED_MAX_TOKENS, "there is more")
+        block = data("memory", mark, text, attribute=f'tier="{tier}"')
+        found.append(PromptPart(f"memory:{tier}", block, room.was_short))
+    return found
+
+
+def _agents(sections: Sections, agent: Agent, user: User) -> list[PromptPart]:
     """Return the agent's address and instructions; only what a person has set for it stands without a mark."""
     mark = sections.mark
     name, whose = one_line(user.name, NAME_MAX_CHARS), f"user {user.id}, time zone {user.zone}"
@@ -150,10 +173,10 @@ def _agents(sections: Sections, agent: Agent, user: User) -> list[str]:
         where += f"You work for {boss}, which is your parent and hears your answers ({whose})."
         where += f" What it wants done comes in messages from {boss}: do that, as the rules allow."
         return _assigned(mark, where, agent)
-    title = ""
+    title: list[PromptPart] = []
     if user.kind == "group":
         where += f"You talk with a group of people ({whose}); each message names who wrote it."
-        title = data("group", mark, f"The group calls itself: {name}")
+        title = [PromptPart("group", data("group", mark, f"The group calls itself: {name}"))]
     else:
         where += f"You talk with {name} ({whose})."
     if sections.manner:
@@ -161,36 +184,44 @@ def _agents(sections: Sections, agent: Agent, user: User) -> list[str]:
     if agent.config.name:
         where += f" Here you go by the name {one_line(agent.config.name, NAME_MAX_CHARS)}."
     if agent.origin is Origin.AGENT:
-        return [*_assigned(mark, where, agent), title]
-    return [owned("agents", mark, f"{where}\n\n{agent.config.system_prompt}"), title]
+        return [*_assigned(mark, where, agent), *title]
+    return [PromptPart("agents", owned("agents", mark, f"{where}\n\n{agent.config.system_prompt}")), *title]
 
 
-def _assigned(mark: str, where: str, agent: Agent) -> list[str]:
+def _assigned(mark: str, where: str, agent: Agent) -> list[PromptPart]:
     """Return the instructions of an agent that another one has made: words of a model, whose they may have been."""
     if agent.config.system_prompt:
         where += " What your maker wants you to be stands in the block `assignment`: be that, as the rules allow."
-    return [owned("agents", mark, where), data("assignment", mark, agent.config.system_prompt)]
+    assignment = data("assignment", mark, agent.config.system_prompt)
+    return [PromptPart("agents", owned("agents", mark, where)), PromptPart("assignment", assignment)]
 
 
-def _days(sections: Sections, room: "_Room") -> list[str]:
+def _days(sections: Sections, room: "_Room") -> list[PromptPart]:
     """Return the daily logs; the newest entries of each stand at its end."""
     blocks = []
     for day, log in sections.daily:
         text = room.cut(log, PROMPT_DAILY_MAX_TOKENS, f"memory_read daily/{day}.md shows all", keep_end=True)
-        blocks.append(data("daily", sections.mark, f"{day}\n{text}") if text else "")
+        if text:
+            blocks.append(PromptPart("daily", data("daily", sections.mark, f"{day}\n{text}"), room.was_short))
     return blocks
 
 
 class _Room:
-    """Gives tokens away, first come, first served: a change further down moves no cut further up."""
+    """Gives tokens away, first come, first served: a change further down moves no cut further up.
+
+    `left` are those that are left, `was_short` is whether the last text had too few.
+    """
 
     def __init__(self, left: int) -> None:
-        self._left = left
+        self.left = left
+        self.was_short = False
 
     def cut(self, passage: Passage, at_most: int, more: str, *, keep_end: bool = False) -> str:
         """Return so much of a text as may stand."""
-        text = cut(passage.text.strip(), min(at_most, self._left), more, keep_end=keep_end)
-        self._left -= tokens.of_text(text)
+        whole = passage.text.strip()
+        text = cut(whole, min(at_most, self.left), more, keep_end=keep_end)
+        self.left -= tokens.of_text(text)
+        self.was_short = text != whole
         return text
 
     def list(self, entries: Sequence[PromptEntry], at_most: int, tool: str) -> str:

@@ -8,11 +8,10 @@ from msgspec.structs import replace
 from daycare.actors.permission_checks import PermissionChecks
 from daycare.agent.hooks import Hooks
 from daycare.agent.kinds import messages_of
-from daycare.agent.recall import NOTHING, Recalls, Recollection
+from daycare.agent.recall import NOTHING, Recalls
 from daycare.agent.sections import Prompts
-from daycare.agent.steps import Prompting
+from daycare.agent.steps import Prompting, TurnPrompt
 from daycare.base.permission import READ_MEMORY, Decision
-from daycare.plugin import InferRequest
 from daycare.store.records import Agent, InboxRow, Turn, User
 
 
@@ -29,10 +28,10 @@ class Prompter:
         """Return what makes the prompt of a turn over its messages, again where it is steered by later ones."""
         told = await self.hooks.before(agent, turn, messages_of(rows))
 
-        async def prompting(rows: Sequence[InboxRow]) -> tuple[InferRequest, Recollection]:
+        async def prompting(rows: Sequence[InboxRow]) -> TurnPrompt:
             may = (await self.permissions.may(agent.path, READ_MEMORY, agent.path)).decision is Decision.ALLOW
             recalled = await self.recaller.of(agent, user, turn, rows) if may else NOTHING
-            prompt = await self.prompts.of(agent, user, turn.session, recalled.blocks, recalled.excerpts)
-            return replace(prompt, messages=told), recalled
+            made = await self.prompts.of(agent, user, turn.session, recalled.blocks, recalled.excerpts)
+            return TurnPrompt(replace(made.request, messages=told), recalled, made.base)
 
         return prompting

@@ -14,7 +14,18 @@ from msgspec.structs import replace
 from daycare.agent import tokens
 from daycare.agent.blocks import mark_of, one_line
 from daycare.agent.personality import Personalities
-from daycare.agent.prompt import NOTHING, ROOM, Passage, Persona, PromptEntry, Sections, assemble, is_helper
+from daycare.agent.prompt import (
+    NOTHING,
+    ROOM,
+    Passage,
+    Persona,
+    PromptEntry,
+    Sections,
+    base_of,
+    is_helper,
+    recalled_parts,
+    request_of,
+)
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.documents import Attribution, DocumentVersion, Layer, NewVersion, Place
@@ -31,6 +42,7 @@ from daycare.rules.chunks import chunks
 from daycare.rules.document_paths import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
 from daycare.settings import Live
 from daycare.store.records import Agent, AgentConfig, Commit, User
+from daycare.store.records_prompts import PromptBase
 from daycare.store.sqlite.store import Store
 
 PROMPT_OTHERS_MAX: Final = 50  # of other agents in that list: a model picks badly from more, and can ask for all
@@ -180,13 +192,23 @@ def _others(agent: Agent, agents: Sequence[Agent]) -> tuple[PromptEntry, ...]:
     )
 
 
+class MadePrompt(NamedTuple):
+    """What all model calls of a turn have in common, and what of it is the same from turn to turn."""
+
+    request: InferRequest
+    base: PromptBase
+
+
 class _Kept(NamedTuple):
-    """The last prompt of an agent: what its sections were made of, and what was recalled into them."""
+    """The last prompt of an agent: what its sections were made of, and what was recalled behind them."""
 
     state: object
-    sections: Sections
     recalled: Recalled
-    made: InferRequest
+    made: MadePrompt
+
+
+def _made(base: PromptBase, recalled: Recalled) -> MadePrompt:
+    return MadePrompt(request_of(base, recalled_parts(base, recalled)), base)
 
 
 class Prompts:
@@ -227,7 +249,7 @@ class Prompts:
         session: int,
         recalled: Recalled = (),
         excerpts: Excerpts = (),
-    ) -> InferRequest:
+    ) -> MadePrompt:
         """Return what all model calls of a turn in this session have in common; `recalled` are (tier, lines)."""
         user = _talks_with(agent, user)
         changes, version = self._changes, await self._source.version()  # before anything is read that may change
@@ -240,7 +262,7 @@ class Prompts:
         kept = self._kept.pop(agent.id, None)
         if kept is not None and kept.state == state:
             if kept.recalled != recalled:  # as in most turns: nothing is read again for that
-                kept = _Kept(state, kept.sections, recalled, self._assembled(kept.sections, recalled, agent, user))
+                kept = _Kept(state, recalled, _made(kept.made.base, recalled))
             self._kept[agent.id] = kept
             return kept.made
         sections = await load_sections(
@@ -257,12 +279,13 @@ class Prompts:
             room=room,
             manner=self._manners(agent.path.rpartition("/")[2]) if agent.kind == Kind.CONNECTOR else "",
         )
-        made = self._assembled(sections, recalled, agent, user)
-        self._kept[agent.id] = _Kept(state, sections, recalled, made)
+        made = _made(base_of(sections, agent, user), recalled)
+        self._kept[agent.id] = _Kept(state, recalled, made)
         return made
 
-    def _assembled(self, sections: Sections, recalled: Recalled, agent: Agent, user: User) -> InferRequest:
-        return assemble(replace(sections, recalled=(*sections.recalled, *recalled)), agent, user)
+    def base_mark(self, agent_id: str, session: int) -> str:
+        """Return the mark of a session's data blocks."""
+        return mark_of(self._secret, agent_id, session)
 
     def committed(self, commit: Commit) -> None:
         """Read the lists of agents again if a commit changed some; keep no prompt of those, who may have ended."""

@@ -10,7 +10,7 @@ over its journal when the answer is among its rows.
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent, Effects, InboxRow, Step, Turn, User
+from daycare.store.records_prompts import PromptBase, ShownPrompt
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 from daycare.tools.runner import Done, Runner
@@ -38,7 +39,17 @@ MODEL_STEPS_MAX: Final = 16  # model calls in one turn; ends a loop of tool call
 TOOL_CALLS_MAX: Final = 32  # in one reply of a model; parallel calls are a handful
 
 Steering = Callable[[list[InboxRow]], list[InboxRow]]
-Prompting = Callable[[Sequence[InboxRow]], Awaitable[tuple[InferRequest, Recollection]]]
+
+
+class TurnPrompt(NamedTuple):
+    """What the model calls of a turn have in common, what was recalled for it, and what stands before that."""
+
+    request: InferRequest
+    recalled: Recollection
+    base: PromptBase
+
+
+Prompting = Callable[[Sequence[InboxRow]], Awaitable[TurnPrompt]]
 
 
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +57,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
 
     `answers` are rows that hold the results of calls: they belong to the turn and are no messages of it. `recalled` is
     where the memories came from that stood in the prompt, as far as the journal does not say so; `told` is what of the
-    reply is out of memory.
+    reply is out of memory; `shown` is what the last call of the model was shown.
     """
 
     rows: tuple[InboxRow, ...]
@@ -58,6 +69,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     recalled: tuple[Origin, ...] = ()
     told: Told | None = None
+    shown: ShownPrompt | None = None
 
 
 class Aside(msgspec.Struct, frozen=True):
@@ -73,11 +85,11 @@ class Course:
     agent: Agent
     user: User
     turn: Turn
-    prompt: InferRequest
+    prompt: TurnPrompt
     prompting: Prompting
     rows: list[InboxRow]
     said: list[Message]
-    recalled: Recollection
+    recalled: Recollection  # as far as the journal does not have it
     window: Window = field(init=False)
     plan: Sequence[ModelChoice] = ()
     next_step: int = 0
@@ -87,6 +99,7 @@ class Course:
     warnings: list[str] = field(default_factory=list)
     effects: Effects = field(default_factory=Effects)
     usage: Usage = field(default_factory=Usage)  # since the last interruption
+    shown: ShownPrompt | None = None  # in the last call
 
     def number(self) -> int:
         """Return the next step's number."""
@@ -137,8 +150,8 @@ class Thinker:
         named = set(turn.seqs)
         answers = answers_among(rows, steps)
         first = [row for row in rows if row.seq in named and row not in answers]
-        prompt, recalled = await prompting(rows)
-        course = Course(agent, user, turn, prompt, prompting, first, messages_of(first), recalled)
+        prompt = await prompting(rows)
+        course = Course(agent, user, turn, prompt, prompting, first, messages_of(first), prompt.recalled)
         course.window = self._contexts.open(agent, user, turn, steps, course.number)
         await self._replay(course, rows, steps)
         if not course.model_calls:
@@ -228,7 +241,7 @@ class Thinker:
         # Made once: what is set anew meanwhile counts from the next turn on.
         plan = course.plan = course.plan or await self._pool.plan(agent.role, agent.config.model or None)
         request = replace(
-            course.prompt,
+            course.prompt.request,
             tools=self._runner.specs(agent),
             may_call=course.model_calls < MODEL_STEPS_MAX - 1,
             now_ms=self._clock.now_ms(),
@@ -258,8 +271,10 @@ class Thinker:
 
         background = {row.envelope.origin for row in course.rows} == {Origin.CRON}
         payer = Payer.of(agent, turn.turn, turn.trace, background=background)
-        said = [*course.prompt.messages, *course.said]
+        said = [*request.messages, *course.said]
         answer = await course.window.infer(plan, request, said, payer, show, failed)
+        shown = course.window.shown(course.prompt.base, course.prompt.recalled, len(course.said))
+        course.shown = shown.goes_on(course.shown)
         course.model_calls += 1
         course.usage = course.usage + answer.completion.usage
         return answer
@@ -282,7 +297,7 @@ class Thinker:
             at_ms=message.at_ms,
             message=message,
         )
-        await with_retry(lambda: self._store.turns.journal([*steps, step]))
+        await with_retry(lambda: self._store.turns.journal([*steps, step], course.shown))
         course.said.append(message)
         course.open_calls = list(message.tool_calls)
 
@@ -306,6 +321,7 @@ class Thinker:
             effects=course.effects,
             usage=course.usage,
             recalled=course.recalled.origins,
+            shown=course.shown,
         )
 
     # -- tools -------------------------------------------------------------------------------------------------------
@@ -392,7 +408,8 @@ class Thinker:
         await with_retry(lambda: self._store.turns.journal([step]))
         course.rows += added
         course.said += messages_of(added)
-        course.prompt, course.recalled = await course.prompting(course.rows)
+        course.prompt = await course.prompting(course.rows)
+        course.recalled = course.prompt.recalled
 
     def _tool_finished(self, course: Course, number: int, call: ToolCall, status: str) -> None:
         self._bus.publish(

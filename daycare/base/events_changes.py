@@ -1,6 +1,6 @@
 """What was changed for good, as events: agents, documents, people, keys and tokens; see `events`.
 
-The statement that writes the row adds the event to its commit, so that it is told once, no matter who asked for the change.
+The statement that writes the row adds the event to its commit: it is told once, no matter who asked for the change.
 Those of people, keys and tokens have no path: they are the operator's to see.
 """
 

@@ -9,6 +9,7 @@ from daycare.base.consent import Consent
 from daycare.base.event import Event
 from daycare.base.messages import Choice, Envelope, File, Message, Origin, Usage
 from daycare.base.permission import Permissions
+from daycare.store.records_prompts import ShownPrompt
 
 T = TypeVar("T")
 
@@ -243,8 +244,7 @@ class ForwardedReply(msgspec.Struct, frozen=True, kw_only=True):
 class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
     """All that one turn changes, committed at once.
 
-    `result` is kept on each named inbox row for senders who wait or repeat. `new_session` gives the reason for
-    starting one after this turn.
+    `result` is kept on each named inbox row for senders who wait or repeat. `shown` is what its model was shown last.
     """
 
     turn: int
@@ -255,6 +255,7 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
     replies: tuple[Reply, ...] = ()
     deliveries: tuple[ForwardedReply, ...] = ()
     effects: Effects = Effects()
+    shown: ShownPrompt | None = None
 
 
 class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -294,12 +294,15 @@ async def test_documents_are_read_again_when_one_changed_and_not_for_other_memor
             return await passage(agent, name)
 
         monkeypatch.setattr(prompts._source, "passage", noted)
-        shown = [await prompts.of(agent, user, agent.session, (("log", text),)) for text in ("a cat", "a dog", "a dog")]
+        shown = [
+            (await prompts.of(agent, user, agent.session, (("log", text),))).request
+            for text in ("a cat", "a dog", "a dog")
+        ]
         assert ["a cat" in it.system for it in shown] == [True, False, False] and shown[1] is shown[2]
         assert all("likes tea" in it.system for it in shown) and len(read) <= 8, "once at most"
         read.clear()
         await write(house, "MEMORY.md", "likes coffee")
-        again = await prompts.of(agent, user, agent.session, (("log", "a dog"),))
+        again = (await prompts.of(agent, user, agent.session, (("log", "a dog"),))).request
         assert "likes coffee" in again.system and "MEMORY.md" in read
 
 
@@ -444,12 +447,12 @@ async def test_whom_the_owner_has_let_in_is_told_nothing_of_them(
         bob = await house.agent("/ann/subuser/bob")
         ann = await house.store.people.get("ann")
         assert ann is not None
-        now = (await house.daemon.prompts.of(bob, ann, 1)).system
+        now = (await house.daemon.prompts.of(bob, ann, 1)).request.system
         assert "key" not in now and "Ann" not in now.removeprefix(BASE) and "<skills" not in now
         assert "<user>\nThe user's name is bob.\n" in now
         assert "You talk with bob (user ann/subuser/bob, time zone" in now
         await house.daemon.memory.documents.write(bob, "USER.md", "Bob likes tea.", BY)
-        assert "Bob likes tea." in (await house.daemon.prompts.of(bob, ann, 1)).system
+        assert "Bob likes tea." in (await house.daemon.prompts.of(bob, ann, 1)).request.system
         assert "Bob likes tea." not in await told(house)
 
 

@@ -32,7 +32,7 @@ from daycare.features.memory.documents.passages import Passages
 from daycare.features.memory.loading import SEARCH, loaded
 from daycare.features.memory.search.lookup import label_number
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
-from daycare.features.memory.store.records import StoredMemory
+from daycare.features.memory.store.records import EVERYBODY, StoredMemory
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -234,6 +234,15 @@ class Recaller:
             vector=vector,
         )
 
+    async def again(
+        self, path: str, zone: str, numbers: Sequence[int]
+    ) -> tuple[tuple[tuple[str, str], ...], list[StoredMemory]]:
+        """Return the blocks that a prompt of the agent at a path has of memories, and those of them that are kept."""
+        memories = await self._store.of(MemoryRows).get([scope_of(path), EVERYBODY], numbers)
+        memories.sort(key=_place)
+        here = ZoneInfo(zone)
+        return _blocks([(memory, line(memory, here)) for memory in memories]), memories
+
     # -- the answer --------------------------------------------------------------------------------------------------
 
     def _chosen(self, agent: Agent, user: User, hits: Sequence[MemoryHit]) -> Recollection:
@@ -254,9 +263,9 @@ class Recaller:
             chosen.append((hit, shown))
         self._shown[agent.id] = frozenset(hit.memory.no for hit, _ in chosen)
         # In order of tier and time, so that the same memories are the same bytes.
-        chosen.sort(key=lambda it: (_ORDER.index(it[0].memory.tier), it[0].memory.at_ms, it[0].memory.no))
+        chosen.sort(key=lambda it: _place(it[0].memory))
         return Recollection(
-            blocks=_blocks(chosen),
+            blocks=_blocks([(hit.memory, shown) for hit, shown in chosen]),
             memories=tuple(hit.memory for hit, _ in chosen),
             scores=tuple(round(hit.score, 2) for hit, _ in chosen),
         )
@@ -293,10 +302,15 @@ class _Question:
         self.done.set()
 
 
-def _blocks(chosen: Sequence[tuple[MemoryHit, str]]) -> tuple[tuple[str, str], ...]:
+def _place(memory: StoredMemory) -> tuple[int, int, int]:
+    """Return where a memory stands among others in a prompt."""
+    return _ORDER.index(memory.tier), memory.at_ms, memory.no
+
+
+def _blocks(chosen: Sequence[tuple[StoredMemory, str]]) -> tuple[tuple[str, str], ...]:
     by_tier: dict[Tier, list[str]] = {}
-    for hit, shown in chosen:
-        by_tier.setdefault(hit.memory.tier, []).append(shown)
+    for memory, shown in chosen:
+        by_tier.setdefault(memory.tier, []).append(shown)
     return tuple((str(tier), "\n".join(lines)) for tier, lines in by_tier.items())
 
 

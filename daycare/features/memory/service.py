@@ -40,13 +40,14 @@ from daycare.features.memory.facts.extraction_schedule import ExtractionSchedule
 from daycare.features.memory.facts.extraction_worker import ExtractionWorker
 from daycare.features.memory.forgetting import Forgetting
 from daycare.features.memory.recall import Recaller
-from daycare.features.memory.search.lookup import Lookup
+from daycare.features.memory.search.lookup import Lookup, label
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.searcher import Searcher, is_search
 from daycare.features.memory.search.service import Search
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.features.memory.tools import TOOLS
 from daycare.features.memory.writing import Remembering
+from daycare.features.prompts.records import RecalledPart
 from daycare.inference.configured import embedder
 from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
@@ -232,6 +233,13 @@ class MemoryFeature(Feature):
             with suppress(DaycareError), trio.move_on_after(EMBED_QUESTION_S):
                 query = replace(query, vector=await self.embedding.question(query.text))
         return await self.search.find(query)
+
+    async def recalled_again(
+        self, path: str, zone: str, numbers: Sequence[int]
+    ) -> tuple[tuple[tuple[str, str], ...], list[RecalledPart]]:
+        """Return what a prompt of the agent at a path shows of memories: its blocks, and those that are still kept."""
+        blocks, memories = await self.recaller.again(path, zone, numbers)
+        return blocks, [RecalledPart(label=label(each), tier=str(each.tier), text=each.text) for each in memories]
 
     async def reembed(self) -> None:
         """Make all vectors anew. Raises `NotFoundError` where there is no embedder."""

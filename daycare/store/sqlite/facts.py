@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import apsw
 
 from daycare.store.records import Agent, InboxRow, Shows
+from daycare.store.records_prompts import ShownPrompt
 
 if TYPE_CHECKING:
     from daycare.store.sqlite.writer import Tx
@@ -50,6 +51,12 @@ class TurnAnswered(NamedTuple):
     sent: Sequence[int]
     stopped: bool
     result: str
+
+
+class PromptShown(NamedTuple):
+    """A model has answered a turn, and was shown this."""
+
+    shown: ShownPrompt
 
 
 class ReplyQueued(NamedTuple):
@@ -98,6 +105,12 @@ class VersionForgotten(NamedTuple):
     key: str
     instead: str
     shreds: list[str]
+
+
+class ScopeForgot(NamedTuple):
+    """Something was forgotten in a scope: what quotes its words, its documents or its prompts is to go."""
+
+    scope: str
 
 
 class RowsExpired(NamedTuple):

@@ -9,6 +9,7 @@ import msgspec
 from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.messages import Envelope, EnvelopeKind, Message
 from daycare.store.records import Agent, Effects, InboxRow, Reply, Step, Turn, TurnEnd
+from daycare.store.records_prompts import ShownPrompt
 from daycare.store.sqlite import (
     behaviours,
     inbox,
@@ -19,7 +20,7 @@ from daycare.store.sqlite import (
     timers,
     waits,
 )
-from daycare.store.sqlite.facts import TurnAnswered, TurnBegan, TurnCommitted
+from daycare.store.sqlite.facts import PromptShown, TurnAnswered, TurnBegan, TurnCommitted
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -104,8 +105,8 @@ class TurnStore:
         """
         return await self._write(lambda tx: _load_ending(tx, turn) if unread else _load(tx, turn))
 
-    async def journal(self, steps: Sequence[Step]) -> None:
-        """Record steps, replacing those with the same number.
+    async def journal(self, steps: Sequence[Step], shown: ShownPrompt | None = None) -> None:
+        """Record steps, replacing those with the same number, and what a model was `shown` before it answered so.
 
         A call of a model or a tool that is done makes the running attempt the first again: a long turn that gets on
         is no poison. What a person adds is no progress.
@@ -120,6 +121,8 @@ class TurnStore:
                     tx.run("UPDATE turns SET attempt = 1 WHERE turn = ? AND attempt > 1", (step.turn,))
                 if step.wait:
                     waits.answered(tx, step.wait)
+            if shown is not None:
+                tx.tell(PromptShown(shown))
 
         await self._write(run, 1024 * len(steps))
 
@@ -323,6 +326,8 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd) -> None:
         sent.append(outbox.insert(tx, key, turn.turn, turn.trace, each.reply))
     if end.effects.state is not None:
         behaviours.keep(tx, agent, turn.turn, end.effects.state)
+    if end.shown is not None:
+        tx.tell(PromptShown(end.shown))
     tx.tell(TurnAnswered(end.seqs, sent, end.state == "stopped", end.result))
 
 

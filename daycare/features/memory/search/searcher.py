@@ -18,9 +18,10 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import messages_of
+from daycare.agent.prompt import request_of
 from daycare.agent.readings import told_in
-from daycare.agent.recall import NOTHING, Recollection
-from daycare.agent.steps import Aside, Thinker, Thought
+from daycare.agent.recall import NOTHING
+from daycare.agent.steps import Aside, Thinker, Thought, TurnPrompt
 from daycare.agent.tool_results import is_answer, tool_message
 from daycare.base.causes import AgentQuestion
 from daycare.base.clock import Clock
@@ -39,9 +40,9 @@ from daycare.base.messages import (
 from daycare.base.path import Kind
 from daycare.base.times import local_time
 from daycare.features.memory.search.lookup import Lookup, label, line
-from daycare.plugin import InferRequest
 from daycare.rules.taint import sources_of
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
+from daycare.store.records_prompts import PromptBase, PromptPart, digest_of_base
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 from daycare.tools.context import searching, told_of
@@ -105,10 +106,12 @@ class Searcher:
     ) -> Thought | Aside:
         """Let a search agent think, check what it names as its sources, and end it with its answer, in one commit."""
         parent = await self.directory.get(agent.parent or agent.id)
-        prompt = InferRequest(model="", system=await self._prompt(parent, user, rows), messages=(), zone=user.zone)
+        parts = (PromptPart("search", await self._prompt(parent, user, rows)),)
+        base = PromptBase(parts, "", user.zone, 0, digest_of_base(parts, user.zone, 0))
+        prompt = TurnPrompt(request_of(base, ()), NOTHING, base)
 
-        async def prompting(_: Sequence[InboxRow]) -> tuple[InferRequest, Recollection]:
-            return prompt, NOTHING
+        async def prompting(_: Sequence[InboxRow]) -> TurnPrompt:
+            return prompt
 
         thought = await self.thinker.think(agent, user, turn, rows, steps, prompting, None)
         if isinstance(thought, Aside):

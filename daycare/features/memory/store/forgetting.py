@@ -18,7 +18,7 @@ from daycare.features.memory.store.lookups import lookups_of, notes_since
 from daycare.features.memory.store.records import Forgotten
 from daycare.features.memory.store.stored import Extra, describe, extra_from, remove, span
 from daycare.store.sqlite import scrub
-from daycare.store.sqlite.facts import VersionForgotten
+from daycare.store.sqlite.facts import ScopeForgot, VersionForgotten
 from daycare.store.sqlite.forgotten_turns import FORGOTTEN, came_of, forget_turns
 from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.sql import fetch, those
@@ -103,6 +103,7 @@ def _forget(
         _forget_version(tx, each, shreds)
     if memories or ended or notes or old:
         scrub.begin(tx, scope)
+        tx.tell(ScopeForgot(scope))
     traces = fetch(
         tx.db,
         "SELECT DISTINCT trace FROM turns WHERE turn IN (SELECT value FROM carray(?)) AND trace <> ''",

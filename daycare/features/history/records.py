@@ -1,0 +1,35 @@
+"""What was said with an agent, as it is read page by page. Times are wall-clock milliseconds."""
+
+import msgspec
+
+from daycare.base.messages import Message
+
+
+class ToldTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that has ended, with all that was said, called and attached in it."""
+
+    turn: int
+    session: int
+    trace: str
+    started_at: int
+    ended_at: int
+    state: str
+    error: str
+    messages: tuple[Message, ...]
+
+
+class PastSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session, and why it ended, if it did."""
+
+    session: int
+    started_at: int
+    ended_at: int | None = None
+    reason: str | None = None
+
+
+class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Turns, the newest first, and the sessions they are of. `next` is the `before` of the next page, None: no more."""
+
+    turns: tuple[ToldTurn, ...]
+    sessions: tuple[PastSession, ...]
+    next: int | None

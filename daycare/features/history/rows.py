@@ -1,0 +1,65 @@
+"""Turns that have ended, page by page, over all sessions of an agent."""
+
+from typing import Any, Final
+
+import msgspec
+
+from daycare.base.messages import Message
+from daycare.features.history.records import HistoryPage, PastSession, ToldTurn
+from daycare.store.sqlite.rows import Rows
+
+HISTORY_PAGE_MAX_CHARS: Final = 4_000_000  # of stored messages in a page, beyond its first turn
+_decode = msgspec.json.Decoder(tuple[Message, ...]).decode
+
+
+class HistoryRows(Rows):
+    """What was said with an agent; its tables are those of turns and sessions."""
+
+    async def page(self, agent_id: str, *, before: int, limit: int) -> HistoryPage:
+        """Return the newest `limit` turns below the number `before`, newest first, and the sessions they are of.
+
+        Turns of which nothing was said are left out: those that were split, or went on under another number.
+        """
+        turns: list[ToldTurn] = []
+        left = HISTORY_PAGE_MAX_CHARS
+        more = False
+        for row in self._reader.execute(
+            "SELECT t.turn, t.session, t.trace, t.started_at, h.ended_at, h.state, h.error, h.messages"
+            " FROM turns t JOIN history h ON h.turn = t.turn WHERE t.agent_id = ? AND t.turn < ?"
+            " AND h.state NOT IN ('split', 'continued') ORDER BY t.turn DESC LIMIT ?",
+            (agent_id, before, limit + 1),
+        ):
+            left -= len(str(row[7]))
+            more = len(turns) == limit or (left < 0 and bool(turns))
+            if more:
+                break
+            turns.append(_turn(row))
+        sessions = {turn.session for turn in turns}
+        return HistoryPage(
+            turns=tuple(turns),
+            sessions=tuple(self._sessions(agent_id, min(sessions), max(sessions))) if sessions else (),
+            next=turns[-1].turn if more else None,
+        )
+
+    def _sessions(self, agent_id: str, first: int, last: int) -> list[PastSession]:
+        rows = self._reader.execute(
+            "SELECT session, started_at, ended_at, reason FROM sessions WHERE agent_id = ? AND session BETWEEN ? AND ?"
+            " ORDER BY session DESC",
+            (agent_id, first, last),
+        )
+        names = ("session", "started_at", "ended_at", "reason")
+        return [msgspec.convert(dict(zip(names, row, strict=True)), PastSession) for row in rows]
+
+
+def _turn(row: tuple[Any, ...]) -> ToldTurn:
+    turn, session, trace, started_at, ended_at, state, error, messages = row
+    return ToldTurn(
+        turn=turn,
+        session=session,
+        trace=trace,
+        started_at=started_at,
+        ended_at=ended_at,
+        state=state,
+        error=error or "",
+        messages=_decode(messages),
+    )

@@ -1,0 +1,1 @@
+"""Prompts: what models were shown, kept small, and made again for people to read."""

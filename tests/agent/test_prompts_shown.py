@@ -1,0 +1,219 @@
+"""What a model was shown can be read afterwards: byte for byte, as long as nothing of it was forgotten."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
+from daycare.base.errors import NotFoundError
+from daycare.base.messages import Message, Origin
+from daycare.features.history.rows import HistoryRows
+from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.prompts.records import ShownToModel
+from daycare.features.prompts.rows import PromptRows
+from daycare.features.prompts.service import PromptHistory
+from daycare.plugin import InferRequest
+from daycare.store.records import AgentConfig
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.scripted import Scripted, call, say
+
+SECRET = "the garden gate opens with 4711"
+
+
+@asynccontextmanager
+async def house_at(folder: Path, model: Scripted | None = None) -> AsyncIterator[TestDaemon]:
+    async with open_daemon(folder, model, location="daycare.db") as house:
+        yield house
+
+
+def prompts(house: TestDaemon) -> PromptHistory:
+    daemon = house.daemon
+    return PromptHistory(house.store, daemon.contexts, daemon.memory.recalled_again, daemon.prompts.base_mark)
+
+
+async def turns(house: TestDaemon) -> list[int]:
+    """Return the turns in which a model was shown something."""
+    agents = await house.store.agents.find(include_dead=True)
+    pages = [await house.store.of(HistoryRows).page(agent.id, before=2**62, limit=200) for agent in agents]
+    rows = house.store.of(PromptRows)
+    return sorted([turn.turn for page in pages for turn in page.turns if await rows.find(turn.turn)])
+
+
+async def last_turn(house: TestDaemon) -> int:
+    return (await turns(house))[-1]
+
+
+async def shown(house: TestDaemon, turn: int, call: int | None = None) -> ShownToModel:
+    seen = prompts(house)
+    return await seen.of(await seen.turn(turn), call)
+
+
+def spoken(it: ShownToModel) -> list[tuple[str, Any]]:
+    told = [each for group in it.conversation for each in group.messages]
+    return [(each.role, each.parts) for each in msgspec.convert(told, list[Message])]
+
+
+def check(it: ShownToModel, sent: InferRequest) -> None:
+    """What is shown is what the model has received, byte for byte."""
+    assert it.exact and it.changed == ""
+    assert "\n\n".join(section.text for section in it.sections) == sent.system
+    assert spoken(it) == [(message.role, message.parts) for message in sent.messages]
+    assert msgspec.json.encode(it.tools) == msgspec.json.encode(sent.tools)
+
+
+async def write(house: TestDaemon, name: str, text: str, layer: Layer = Layer.USER, owner: str = "ann") -> None:
+    by = Attribution(origin=Origin.PERSON, author="direct:ann")
+    await house.store.of(DocumentRows).write(NewVersion(place=Place(layer, owner, name), user="ann", by=by, text=text))
+
+
+async def test_it_is_what_the_model_received(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        await house.talk("hello")
+        check(await shown(house, await last_turn(house)), house.model.history[-1])
+        await house.talk("and again")
+        it = await shown(house, await last_turn(house))
+        check(it, house.model.history[-1])
+        assert [section.name for section in it.sections][:2] == ["base", "identity"]
+        assert [len(group.messages) for group in it.conversation] == [2, 1]
+        assert it.tokens > 0 and all(section.tokens > 0 for section in it.sections)
+
+
+async def test_each_call_of_a_turn_with_tools_can_be_shown(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        daily = call(("memory_append_daily", {"text": "Ann spoke of her dog"}))
+        house.model.enqueue(daily, call(("memory_list", {})), say("done"))
+        await house.talk("remember my dog")
+        turn = await last_turn(house)
+        for number, sent in enumerate(house.model.history, 1):
+            it = await shown(house, turn, number)
+            assert (it.call, it.calls, it.kept_calls) == (number, 3, (1, 2, 3))
+            check(it, sent)
+        assert len(await house.store.of(PromptRows).find(turn)) == 1, "they differ by the turn's own messages only"
+
+
+async def test_merged_messages_stand_in_it_as_one_turn(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        house.model.enqueue(5.0, say("first"))
+        receipts = [await house.say("one")]
+        await trio.sleep(1)
+        receipts += [await house.say("two"), await house.say("three")]
+        for receipt in receipts:
+            await house.hear(receipt)
+        it = await shown(house, await last_turn(house))
+        check(it, house.model.history[-1])
+        assert len(it.conversation[-1].messages) == 2
+
+
+async def test_it_stays_what_it_was_when_documents_and_sessions_change(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        for number in range(4):
+            await write(house, "SOUL.md", f"You are number {number}.")
+            if number == 2:
+                await house.talk("/reset")
+            await house.talk(f"hello {number}")
+        await house.store.people.change("ann", name="Anna", zone="Asia/Tokyo")
+        await house.talk("in Tokyo")
+        sent = house.model.history
+        for turn, request in zip(await turns(house), sent, strict=True):
+            check(await shown(house, turn), request)
+
+
+async def test_it_is_the_same_after_a_restart(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        await house.talk("hello")
+        first, sent = await last_turn(house), house.model.history[-1]
+    async with house_at(tmp_path) as house:
+        check(await shown(house, first), sent)
+        await house.talk("again")
+        check(await shown(house, await last_turn(house)), house.model.history[-1])
+        check(await shown(house, first), sent)
+
+
+async def _kept(house: TestDaemon) -> dict[str, int]:
+    rows = house.store.of(PromptRows)
+    tables = ("prompts", "prompt_layouts", "prompt_texts")
+    return {table: rows._number(f"SELECT count(*) FROM {table}") or 0 for table in tables}
+
+
+async def test_what_stays_the_same_is_kept_once(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        await house.talk("hello 0")
+        before = await _kept(house)
+        for number in range(1, 10):
+            await house.talk(f"hello {number}")
+        await house.talk("/reset")
+        await house.talk("hello")
+        after = await _kept(house)
+        assert after == before | {"prompts": before["prompts"] + 10}
+        await write(house, "SOUL.md", "You are short.")
+        await house.talk("hello")
+        changed = await _kept(house)
+        assert changed["prompt_texts"] == after["prompt_texts"] + 1, "one section is new"
+        assert changed["prompt_layouts"] == after["prompt_layouts"] + 1
+
+
+async def test_a_prompt_without_a_change_takes_few_bytes(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        await house.talk("hello")
+        rows = house.store.of(PromptRows)
+        size = "SELECT sum(pgsize) FROM dbstat WHERE name = 'prompts'"
+        for number in range(200):
+            await house.talk(f"hello {number}")
+        each = (rows._number(size) or 0) / 201
+        assert 0 < each < 70, f"{each:.0f} bytes a turn"
+
+
+async def test_what_plugins_and_helpers_read_is_shown_too(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        house.model.enqueue(call(("spawn", {"task": "count to three"})), say("asked"))
+        await house.talk("let somebody count")
+        await trio.sleep(60)
+        assert len(await turns(house)) == 3, "the asking, the counting, and what was made of the answer"
+        for turn in await turns(house):
+            it = await shown(house, turn)
+            [sent] = [each for each in house.model.history if spoken(it) == [(m.role, m.parts) for m in each.messages]]
+            check(it, sent)
+
+
+async def test_a_turn_without_a_model_says_so(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        await house.talk("/help")
+        seen = prompts(house)
+        with pytest.raises(NotFoundError, match="none that has ended"):
+            await seen.turn(4711)
+        await house.talk("hello")
+        turn = await seen.turn(await last_turn(house))
+        with pytest.raises(NotFoundError, match="is not kept"):
+            await seen.of(turn, 2)
+
+
+async def test_what_was_forgotten_is_in_no_prompt(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        agent = await house.agent("/ann/direct", AgentConfig())
+        await write(house, "MEMORY.md", "# Memory\n- Ann has a garden.\n", Layer.AGENT, agent.id)
+        await house.talk(SECRET)
+        await house.talk("the weather is fine")
+        first, second = await turns(house)
+        assert SECRET in str(await shown(house, second))
+        controls = house.daemon.memory.controls
+        while await house.daemon.memory.conversation_log.catch_up():
+            pass
+        await trio.sleep(60)
+        found = [each.label for each in await controls.search(agent, SECRET) if SECRET in each.text]
+        assert found
+        await controls.forget(agent, await controls.plan(agent, found), "direct:ann")
+        assert (await _kept(house))["prompt_texts"] == 0
+        for turn in (first, second):
+            it = await shown(house, turn)
+            assert it.sections == () and "forgotten" in it.changed
+            assert SECRET not in str(it) and not it.exact and it.changed
+        for file in tmp_path.glob("daycare.db*"):
+            assert SECRET.encode() not in file.read_bytes()
+        await house.talk("hello")
+        it = await shown(house, await last_turn(house))
+        check(it, house.model.history[-1])
