@@ -232,7 +232,6 @@ class Window:
             recalled=tuple(memory.no for memory in recollection.memories),
             kept=msgspec.json.encode(self._shortener.shortened(own)) if changed else b"",
             digest=view.digest,
-            at_ms=self._contexts.clock.now_ms(),
         )
 
     async def infer(

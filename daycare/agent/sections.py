@@ -253,7 +253,8 @@ class Prompts:
         """Return what all model calls of a turn in this session have in common; `recalled` are (tier, lines)."""
         user = _talks_with(agent, user)
         changes, version = self._changes, await self._source.version()  # before anything is read that may change
-        settings, now = self._live.now, local_time(self._clock.now_ms(), UTC)
+        read_at = self._clock.now_ms()
+        settings, now = self._live.now, local_time(read_at, UTC)
         today = now.astimezone(ZoneInfo(user.zone)).date()
         personality = self._personalities.chosen(*filter(None, (agent.config.personality, settings.agent.personality)))
         room = await self._room_for(agent)
@@ -279,7 +280,7 @@ class Prompts:
             room=room,
             manner=self._manners(agent.path.rpartition("/")[2]) if agent.kind == Kind.CONNECTOR else "",
         )
-        made = _made(base_of(sections, agent, user), recalled)
+        made = _made(replace(base_of(sections, agent, user), at_ms=read_at), recalled)
         self._kept[agent.id] = _Kept(state, recalled, made)
         return made
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.callers import persons
+from daycare.api.callers import caller_of, persons
 from daycare.api.described import MediaBody, described
 from daycare.api.documents import RequestDocument, answer, body
 from daycare.api.events import EventsQuery, event_stream
@@ -67,9 +67,10 @@ class ControlRoutes:
         """Show how the daemon is."""
         return answer(await self._status())
 
+    @persons
     @described({200: {"entries": list[TraceEntry]}})
     async def trace(self, request: Request) -> Response:
-        """Show what happened to a message, by its trace id or its number."""
+        """Show what happened to a message, by its trace id or its number; to a person what their own agents did."""
         wanted = request.path_params["id"]
         store = self._store
         trace = ours(wanted)
@@ -77,6 +78,8 @@ class ControlRoutes:
             receipt = await store.inbox.receipt(int(wanted))
             trace = receipt.trace if receipt else trace  # a trace id, too, may happen to be all digits
         entries = await trio.to_thread.run_sync(store.ledger.trace, trace, limiter=self._tracing)
+        if (caller := caller_of(request)).own_only:
+            entries = [entry for entry in entries if f"{entry.path}/".startswith(f"/{caller.user}/")]
         if not entries:
             raise NotFoundError(
                 "TRACE_UNKNOWN",

@@ -235,4 +235,6 @@ def message_text(message: Json) -> str:
                 words.append(f"[{part['name']} {json.dumps(part['arguments'], ensure_ascii=False)}]")
             case "tool_result":
                 words.append(f"[{part['name']}: {part['text']}]")
+            case "file":
+                words.append(f"[file {part['name']}]")
     return " ".join(words)

@@ -41,6 +41,7 @@ from daycare.features.budgets import cli_spend as spend
 from daycare.features.cron import cli as cron
 from daycare.features.exports import cli as exports
 from daycare.features.health import cli as health
+from daycare.features.history import cli as history
 from daycare.features.models import cli as models
 from daycare.features.pairing import cli as pairing
 from daycare.features.people import cli_can as can
@@ -90,6 +91,7 @@ chat.register(app)
 can.register(app)
 process.register(app)
 health.register(app)
+history.register(app)
 spend.register(app)
 setup.register(app)
 exports.register(app)

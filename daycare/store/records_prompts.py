@@ -23,6 +23,7 @@ class PromptBase(msgspec.Struct, frozen=True):
     """What stands in a system prompt before what is recalled, and stays from turn to turn.
 
     `mark` is that of the session's data blocks, `zone` the user's; `room` are the tokens left for what is recalled.
+    `at_ms` is when it was read.
     """
 
     parts: tuple[PromptPart, ...]
@@ -30,6 +31,7 @@ class PromptBase(msgspec.Struct, frozen=True):
     zone: str
     room: int
     digest: bytes
+    at_ms: int = 0
 
 
 class ShownPrompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +58,6 @@ class ShownPrompt(msgspec.Struct, frozen=True, kw_only=True):
     recalled: tuple[int, ...]
     kept: bytes
     digest: bytes
-    at_ms: int
 
     def goes_on(self, before: "ShownPrompt | None") -> "ShownPrompt":
         """Return it as the successor of the one before in its turn, whose place it takes if it only grew."""

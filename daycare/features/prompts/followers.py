@@ -73,8 +73,8 @@ class PromptFollower(Follower):
 
     def _keep(self, tx: Tx, it: PromptShown) -> None:
         shown = it.shown
-        if shown.at_ms <= self._forgotten.get(shown.user, -1):
-            return  # it was made before something was forgotten that may stand in it
+        if shown.base.at_ms <= self._forgotten.get(shown.user, -1):
+            return  # it was read before something was forgotten that may stand in it
         if shown.replaces is not None:
             tx.run("DELETE FROM prompts WHERE turn = ? AND said = ?", (shown.turn, shown.replaces))
         tx.run(

@@ -106,8 +106,9 @@ class Searcher:
     ) -> Thought | Aside:
         """Let a search agent think, check what it names as its sources, and end it with its answer, in one commit."""
         parent = await self.directory.get(agent.parent or agent.id)
+        read_at = self.clock.now_ms()
         parts = (PromptPart("search", await self._prompt(parent, user, rows)),)
-        base = PromptBase(parts, "", user.zone, 0, digest_of_base(parts, user.zone, 0))
+        base = PromptBase(parts, "", user.zone, 0, digest_of_base(parts, user.zone, 0), read_at)
         prompt = TurnPrompt(request_of(base, ()), NOTHING, base)
 
         async def prompting(_: Sequence[InboxRow]) -> TurnPrompt:
