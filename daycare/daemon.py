@@ -22,10 +22,10 @@ from daycare.features.exports.engine import ExportEngine
 from daycare.features.health import Watching
 from daycare.features.health.service import HealthService
 from daycare.features.history import HistoryFeature
+from daycare.features.history.prompts import PromptHistory
 from daycare.features.models import Models
 from daycare.features.pairing import PairingFeature
 from daycare.features.people import PeopleFeature
-from daycare.features.prompts.service import PromptHistory
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.features.tokens import TokensFeature

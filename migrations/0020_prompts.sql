@@ -26,13 +26,13 @@ CREATE TABLE prompt_layouts (
 );
 CREATE INDEX prompt_layouts_by_agent ON prompt_layouts (agent_id);
 
--- One row for the calls of a turn whose prompts differ by the turn's own messages only, from `since` of them to `said`.
+-- One row for the calls of a turn whose prompts differ by the turn's own messages only, from `said_first` of them to `said`.
 -- `recalled` are numbers of memories, each as what it adds to the one before; `kept` are the turn's messages where they
 -- are not those of its history.
 CREATE TABLE prompts (
     turn INTEGER NOT NULL,
     said INTEGER NOT NULL,
-    since INTEGER NOT NULL,
+    said_first INTEGER NOT NULL,
     user TEXT NOT NULL,
     origin TEXT NOT NULL,
     layout INTEGER NOT NULL,

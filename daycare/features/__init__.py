@@ -23,10 +23,10 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.budgets.rows import BudgetRows
     from daycare.features.cron.rows import CronRows
     from daycare.features.exports.rows import ExportRows
+    from daycare.features.history.prompt_rows import PromptRows
     from daycare.features.history.rows import HistoryRows
     from daycare.features.memory.documents.rows import DocumentRows
     from daycare.features.memory.store.rows import MemoryRows
-    from daycare.features.prompts.rows import PromptRows
     from daycare.features.signals.rows import HeartbeatRows, SignalRows
     from daycare.features.tasks.rows import TaskRows
     from daycare.features.tokens.rows import TokenRows

@@ -12,11 +12,11 @@ import trio
 from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Message, Origin
+from daycare.features.history.prompt_records import ShownToModel
+from daycare.features.history.prompt_rows import PromptRows
+from daycare.features.history.prompts import PromptHistory
 from daycare.features.history.rows import HistoryRows
 from daycare.features.memory.documents.rows import DocumentRows
-from daycare.features.prompts.records import ShownToModel
-from daycare.features.prompts.rows import PromptRows
-from daycare.features.prompts.service import PromptHistory
 from daycare.plugin import InferRequest
 from daycare.store.records import AgentConfig
 from daycare.testing.daemon import TestDaemon, open_daemon

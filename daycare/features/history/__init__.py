@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from daycare.actors.directory import Directory
-    from daycare.features.prompts.service import PromptHistory
+    from daycare.features.history.prompts import PromptHistory
     from daycare.store.sqlite.store import Store
 
 

@@ -12,8 +12,8 @@ from daycare.api.callers import caller_of, persons
 from daycare.api.documents import Number, PathQuery, RequestDocument, answer, query, segment
 from daycare.base.errors import NotFoundError
 from daycare.base.scope import is_subusers
+from daycare.features.history.prompts import PromptHistory, unknown
 from daycare.features.history.rows import HistoryRows
-from daycare.features.prompts.service import PromptHistory, unknown
 from daycare.store.sqlite.store import Store
 
 _NEWEST = 2**62

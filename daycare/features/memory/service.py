@@ -47,7 +47,6 @@ from daycare.features.memory.search.service import Search
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.features.memory.tools import TOOLS
 from daycare.features.memory.writing import Remembering
-from daycare.features.prompts.records import RecalledPart
 from daycare.inference.configured import embedder
 from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
@@ -236,10 +235,10 @@ class MemoryFeature(Feature):
 
     async def recalled_again(
         self, path: str, zone: str, numbers: Sequence[int]
-    ) -> tuple[tuple[tuple[str, str], ...], list[RecalledPart]]:
-        """Return what a prompt of the agent at a path shows of memories: its blocks, and those that are still kept."""
+    ) -> tuple[tuple[tuple[str, str], ...], list[tuple[str, str, str]]]:
+        """Return blocks of memories as a prompt of the agent at a path has them, and (label, tier, text) of each."""
         blocks, memories = await self.recaller.again(path, zone, numbers)
-        return blocks, [RecalledPart(label=label(each), tier=str(each.tier), text=each.text) for each in memories]
+        return blocks, [(label(each), str(each.tier), each.text) for each in memories]
 
     async def reembed(self) -> None:
         """Make all vectors anew. Raises `NotFoundError` where there is no embedder."""

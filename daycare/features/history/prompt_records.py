@@ -33,7 +33,7 @@ class KeptLayout(msgspec.Struct, frozen=True, kw_only=True):
     image_max_bytes: int
 
 
-class EndedTurn(msgspec.Struct, frozen=True, kw_only=True):
+class PromptedTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that has ended, with its messages and the models that were asked in it."""
 
     turn: int

@@ -78,8 +78,8 @@ class PromptFollower(Follower):
         if shown.replaces is not None:
             tx.run("DELETE FROM prompts WHERE turn = ? AND said = ?", (shown.turn, shown.replaces))
         tx.run(
-            "INSERT OR REPLACE INTO prompts (turn, said, since, user, origin, layout, summary, first, recalled, kept,"
-            " hash) VALUES (?, ?, ?, ?, 'agent', ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO prompts (turn, said, said_first, user, origin, layout, summary, first, recalled,"
+            " kept, hash) VALUES (?, ?, ?, ?, 'agent', ?, ?, ?, ?, ?, ?)",
             (
                 *(shown.turn, shown.said, shown.since, shown.user, self._layout(tx, shown), shown.summary),
                 *(shown.first, _packed(shown.recalled), zlib.compress(shown.kept) if shown.kept else None),

@@ -11,23 +11,25 @@ from daycare.agent.context import Contexts, ContextView, Sight
 from daycare.agent.prompt import recalled_parts, request_of
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Message
-from daycare.features.prompts.records import (
-    EndedTurn,
+from daycare.features.history.prompt_records import (
     KeptLayout,
     KeptPrompt,
     LeftOutOfPrompt,
+    PromptedTurn,
     PromptMessages,
     PromptSection,
     RecalledPart,
     ShownToModel,
 )
-from daycare.features.prompts.rows import PromptRows
+from daycare.features.history.prompt_rows import PromptRows
 from daycare.store.records import Summary
 from daycare.store.records_prompts import PromptBase, PromptPart
 from daycare.store.sqlite.store import Store
 
-# What a prompt of the agent at a path shows of memories by their numbers, in a zone: blocks (tier, lines), and these.
-Recall = Callable[[str, str, Sequence[int]], Awaitable[tuple[Sequence[tuple[str, str]], Sequence[RecalledPart]]]]
+# What a prompt of the agent at a path shows of memories by their numbers, in a zone: blocks (tier, lines),
+# and (label, tier, text) of each that is kept.
+Recalled = tuple[Sequence[tuple[str, str]], Sequence[tuple[str, str, str]]]
+Recall = Callable[[str, str, Sequence[int]], Awaitable[Recalled]]
 SUMMARIES_MAX: Final = 1_000  # of a session, looked through for the one that stood in a prompt
 
 _ALL: Final = 2**62
@@ -44,14 +46,14 @@ class PromptHistory:
         self._recall = recall
         self._mark_of = mark_of
 
-    async def turn(self, number: int) -> EndedTurn:
+    async def turn(self, number: int) -> PromptedTurn:
         """Return a turn that has ended. Raises `NotFoundError` TURN_UNKNOWN."""
         turn = await self._rows.turn(number)
         if turn is None:
             raise unknown(number)
         return turn
 
-    async def of(self, turn: EndedTurn, call: int | None = None) -> ShownToModel:
+    async def of(self, turn: PromptedTurn, call: int | None = None) -> ShownToModel:
         """Return what a call of a model in a turn was shown, the last one for None.
 
         Raises `NotFoundError` PROMPT_UNKNOWN where nothing is kept of it.
@@ -75,7 +77,7 @@ class PromptHistory:
 
     async def _shown(
         self,
-        turn: EndedTurn,
+        turn: PromptedTurn,
         row: KeptPrompt,
         layout: KeptLayout | None,
         at: int,
@@ -116,7 +118,7 @@ class PromptHistory:
             ),
             tools=layout.tools,
             conversation=_conversation(view, turn.turn),
-            recalled=tuple(memories),
+            recalled=tuple(RecalledPart(label=label, tier=tier, text=text) for label, tier, text in memories),
             left_out=LeftOutOfPrompt(
                 sections=tuple(part.name for part in parts if part.cut),
                 summary_through=row.summary,
@@ -126,7 +128,7 @@ class PromptHistory:
         )
 
     async def _view(
-        self, turn: EndedTurn, row: KeptPrompt, layout: KeptLayout, parts: Sequence[PromptPart], at: int
+        self, turn: PromptedTurn, row: KeptPrompt, layout: KeptLayout, parts: Sequence[PromptPart], at: int
     ) -> ContextView:
         """Put a prompt together that had `at` messages of its turn."""
         base = PromptBase(tuple(parts), "", layout.zone, layout.room, b"")
@@ -140,13 +142,13 @@ class PromptHistory:
         summary = await self._summary(turn, row.summary)
         return await self._contexts.put_together(turn.user, layout.zone, request, summary, past, said, sight)
 
-    async def _summary(self, turn: EndedTurn, through: int) -> Summary | None:
+    async def _summary(self, turn: PromptedTurn, through: int) -> Summary | None:
         if not through:
             return None
         found = await self._store.summaries.find(turn.agent_id, turn.session, SUMMARIES_MAX)
         return next((each for each in found if each.through == through), None)
 
-    async def _left_out(self, turn: EndedTurn, row: KeptPrompt) -> int:
+    async def _left_out(self, turn: PromptedTurn, row: KeptPrompt) -> int:
         """Return how many turns stood in a prompt neither as they are nor in its summary."""
         before = row.first or turn.turn
         past = await self._store.summaries.newest(
@@ -154,7 +156,7 @@ class PromptHistory:
         )
         return len(past.turns)
 
-    async def _why(self, turn: EndedTurn, row: KeptPrompt, view: ContextView, *, missing: int, is_kept: bool) -> str:
+    async def _why(self, turn: PromptedTurn, row: KeptPrompt, view: ContextView, *, missing: int, is_kept: bool) -> str:
         """Return why a prompt is not what it was."""
         if not is_kept:
             return _GONE
@@ -193,7 +195,7 @@ def _told(turn: int, size: int, messages: Sequence[Message]) -> PromptMessages:
     return PromptMessages(turn=turn, tokens=size, messages=tuple(msgspec.to_builtins(each) for each in messages))
 
 
-def _shortened(turn: EndedTurn, row: KeptPrompt) -> int:
+def _shortened(turn: PromptedTurn, row: KeptPrompt) -> int:
     if not row.kept:
         return 0
     own = row.kept[len(row.kept) - row.said :]

@@ -9,8 +9,8 @@ import msgspec
 
 from daycare.base.messages import Message
 from daycare.base.tool import ToolSpec
-from daycare.features.prompts.followers import MARK, TOOLS, PromptFollower
-from daycare.features.prompts.records import EndedTurn, KeptLayout, KeptPrompt
+from daycare.features.history.followers import MARK, TOOLS, PromptFollower
+from daycare.features.history.prompt_records import KeptLayout, KeptPrompt, PromptedTurn
 from daycare.store.records_prompts import PromptPart
 from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.sql import Select, those
@@ -31,7 +31,7 @@ class PromptRows(Rows):
     )
     followers: ClassVar = (PromptFollower,)
 
-    async def turn(self, turn: int) -> EndedTurn | None:
+    async def turn(self, turn: int) -> PromptedTurn | None:
         """Return a turn that has ended."""
         return _TURNS.one(self._reader, "t.turn = ?", (turn,))
 
@@ -89,9 +89,9 @@ def _prompt(row: tuple[Any, ...]) -> KeptPrompt:
     )
 
 
-def _turn(row: tuple[Any, ...]) -> EndedTurn:
+def _turn(row: tuple[Any, ...]) -> PromptedTurn:
     turn, agent_id, path, user, session, trace, started_at, state, messages = row
-    return EndedTurn(
+    return PromptedTurn(
         turn=turn,
         agent_id=agent_id,
         path=path,
@@ -104,7 +104,7 @@ def _turn(row: tuple[Any, ...]) -> EndedTurn:
     )
 
 
-_PROMPTS = Select("said, since, layout, summary, first, recalled, kept, hash", "prompts", _prompt)
+_PROMPTS = Select("said, said_first, layout, summary, first, recalled, kept, hash", "prompts", _prompt)
 _TURNS = Select(
     "t.turn, t.agent_id, a.path, t.user, t.session, t.trace, t.started_at, h.state, h.messages",
     "turns t JOIN history h ON h.turn = t.turn JOIN agents a ON a.id = t.agent_id",

@@ -1,1 +1,0 @@
-"""Prompts: what models were shown, kept small, and made again for people to read."""
