@@ -1,0 +1,60 @@
+"""History and prompts over the network: all of it for the operator, their own for a person."""
+
+from typing import Any
+
+from tests.network.conftest import Network
+
+
+def said(network: Network, *texts: str) -> None:
+    """Let Ann say something, and wait for each answer."""
+    for text in texts:
+        wish: dict[str, Any] = {"text": text, "wait_s": 30}
+        receipt = network.locally("POST", "/v1/messages", wish)
+        assert receipt["result"], receipt
+
+
+def test_history_is_paged_over_all_sessions(network: Network) -> None:
+    said(network, "one", "two", "/reset", "three")
+    page = network.call("operator", "GET", "/v1/history", path="/ann/direct", limit=2).json()
+    texts = [turn["messages"][0]["parts"][0]["text"] for turn in page["turns"]]
+    assert texts[0] == "three"
+    older = network.call("operator", "GET", "/v1/history", path="/ann/direct", before=page["next"]).json()
+    assert older["next"] is None
+    turns = [*page["turns"], *older["turns"]]
+    assert [turn["turn"] for turn in turns] == sorted((turn["turn"] for turn in turns), reverse=True)
+    assert {turn["session"] for turn in turns} == {1, 2}
+    ends = {each["session"]: each.get("ended_at") for each in (*page["sessions"], *older["sessions"])}
+    assert ends[1] is not None and ends[2] is None
+    assert turns[-1]["messages"][0]["parts"][0]["text"] == "one"
+
+
+def test_a_person_reads_their_own_and_nothing_of_others(network: Network) -> None:
+    said(network, "the secret of ann")
+    [turn] = network.call("ann", "GET", "/v1/history", path="/ann/direct").json()["turns"]
+    number, trace = turn["turn"], turn["trace"]
+    shown = network.call("ann", "GET", f"/v1/turns/{number}/prompt").json()
+    assert shown["exact"] and "the secret of ann" in str(shown["conversation"])
+    assert network.call("ann", "GET", f"/v1/trace/{trace}").json()["entries"]
+    for route, query in (
+        ("/v1/history", {"path": "/ann/direct"}),
+        (f"/v1/turns/{number}/prompt", {}),
+        (f"/v1/trace/{trace}", {}),
+    ):
+        answer = network.call("bob", "GET", route, **query)
+        assert answer.status_code == 404 and "secret" not in answer.text
+    unknown = network.call("bob", "GET", "/v1/turns/999999/prompt").json()["error"]
+    others = network.call("bob", "GET", f"/v1/turns/{number}/prompt").json()["error"]
+    assert unknown["code"] == others["code"] and unknown["hint"] == others["hint"]
+
+
+def test_the_commands_show_what_the_routes_say(network: Network) -> None:
+    from tests import program
+
+    said(network, "good morning")
+    env = {"DAYCARE_HOME": str(network.home)}
+    told = program.call(["history", "/ann/direct"], env=env, deadline_s=60)
+    assert "user: good morning" in told.stdout and "--- session 1" in told.stdout, told.stderr
+    number = told.stdout.split("turn ", 1)[1].split(",", 1)[0]
+    shown = program.call(["prompt", number], env=env, deadline_s=60)
+    assert "This is what was sent, byte for byte." in shown.stdout, shown.stderr
+    assert "=== base:" in shown.stdout and "good morning" in shown.stdout
