@@ -9,10 +9,13 @@ from starlette.routing import Route
 
 from daycare.actors.directory import Directory
 from daycare.api.callers import caller_of, persons
+from daycare.api.described import described
 from daycare.api.documents import Number, PathQuery, RequestDocument, answer, query, segment
 from daycare.base.errors import NotFoundError
 from daycare.base.scope import is_subusers
+from daycare.features.history.prompt_records import ShownToModel
 from daycare.features.history.prompts import PromptHistory, unknown
+from daycare.features.history.records import HistoryPage
 from daycare.features.history.rows import HistoryRows
 from daycare.store.sqlite.store import Store
 
@@ -45,6 +48,7 @@ class HistoryRoutes:
         return [Route("/v1/history", self.history), Route("/v1/turns/{turn}/prompt", self.prompt)]
 
     @persons
+    @described({200: HistoryPage}, query=HistoryQuery)
     async def history(self, request: Request) -> Response:
         """Read what was said with an agent, over all its sessions, the newest turn first."""
         wish, caller = query(request, HistoryQuery), caller_of(request)
@@ -55,6 +59,7 @@ class HistoryRoutes:
         return answer(await self._rows.page(agent.id, before=wish.before, limit=wish.limit))
 
     @persons
+    @described({200: ShownToModel}, query=PromptQuery, segments={"turn": Number})
     async def prompt(self, request: Request) -> Response:
         """Show what a model was shown in a turn: by section, with the tools, the conversation and what was left out."""
         number = segment(request, "turn", Number)
