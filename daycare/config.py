@@ -16,14 +16,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from daycare.base import budget, consent, permission
+from daycare.base import api_settings, budget, consent, permission
 from daycare.base.consent import ApprovalRule, ApprovalsSection
 from daycare.base.errors import BrokenError, InvalidError
 from daycare.base.limits import (
     CONFIG_MAX_BYTES,
     MODEL_FALLBACKS_MAX,
 )
-from daycare.base.loopback import is_loopback, loopback
+from daycare.base.loopback import loopback
 from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.path import check_name, check_user_id
 from daycare.base.problems import Problem as Problem
@@ -33,7 +33,6 @@ from daycare.observe.redact import looks_secret, names_secret
 from daycare.settings import OFFLINE as OFFLINE
 from daycare.settings import AgentSection as AgentSection
 from daycare.settings import AgentsSection as AgentsSection
-from daycare.settings import ApiSection as ApiSection
 from daycare.settings import BackupSection as BackupSection
 from daycare.settings import BudgetsSection as BudgetsSection
 from daycare.settings import Config as Config
@@ -350,27 +349,9 @@ def _meaning(config: Config) -> _Found:
             _ = loopback(config.metrics.listen)
         except InvalidError as error:
             yield ("metrics", "listen"), lower(error.message)
-    yield from _reached(config.api)
+    yield from api_settings.flaws(config.api)
     if config.tracing.endpoint and not _is_url(config.tracing.endpoint):
         yield ("tracing", "endpoint"), 'expected a URL, such as "http://127.0.0.1:4318"'
-
-
-def _reached(section: ApiSection) -> _Found:
-    try:
-        addresses = section.addresses
-    except InvalidError as error:
-        yield ("api", "listen"), lower(error.message)
-        return
-    outside = [host for host, _ in addresses if not is_loopback(host)]
-    if outside and not section.insecure:
-        yield (
-            ("api", "listen"),
-            f"{outside[0]} can be reached from outside, and nothing would be encrypted: listen on 127.0.0.1 behind a"
-            " proxy that does TLS, or write insecure = true",
-        )
-    for origin in section.origins:
-        if not _is_url(origin) or urlsplit(origin).path or urlsplit(origin).query:
-            yield ("api", "origins"), f'expected such as "https://chat.example.org" instead of "{origin}"'
 
 
 def _embedded(config: Config) -> _Found:

@@ -144,6 +144,7 @@ class Daemon(Kernel):
             nursery.start_soon(self.keeper.keep, "log", partial(log.follow, self.bus))
             closed = trio.Event()
             nursery.start_soon(self.keeper.keep, "metrics and spans", partial(self.observation.run, closed))
+            self.tokens.reached = work
             app = build(self.services)
             network = NetworkListening(app, self.tokens.tokens, self.live) if work else None
             await nursery.start(partial(serve, app, self.home.socket, closed, network=network))

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from daycare.base.api_settings import ApiSection as ApiSection
 from daycare.base.consent import ApprovalsSection
 from daycare.base.cron import CronSection as CronSection
 from daycare.base.limits import AWAKE_IDLE_S, DONE_KEEP_S, IMAGES_MAX_BYTES, SHUTDOWN_GRACE_S, TURNS_MAX_RUNNING
-from daycare.base.loopback import address
 from daycare.base.memory_settings import MemorySection
 from daycare.base.permission import Rule
 
@@ -170,24 +170,6 @@ class MetricsSection(msgspec.Struct, frozen=True, kw_only=True):
     """`[metrics]`: a loopback address such as "127.0.0.1:9464" that Prometheus may ask, empty for none."""
 
     listen: str = ""
-
-
-class ApiSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[api]`: where programs reach the API besides its socket, several addresses with commas; empty for nowhere.
-
-    `hosts` are the names by which they do, `origins` the web pages that may, `insecure` lets tokens cross a network
-    without encryption.
-    """
-
-    listen: str = ""
-    hosts: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
-    insecure: bool = False
-
-    @property
-    def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The addresses, (host, port) each. Raises `InvalidError` ADDRESS_INVALID."""
-        return tuple(address(each.strip()) for each in self.listen.split(",") if each.strip())
 
 
 class TracingSection(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ def event_stream(request: Request, bus: Bus, closing: trio.Event) -> "EventStrea
     """Return the stream that a request asks for. Raises `InvalidError` for a pattern or name that matches nothing."""
     wish, caller = query(request, EventsQuery), caller_of(request)
     if caller.own_only:
-        wish = replace(wish, path=wish.path or f"/{caller.user}/**")
+        wish = replace(wish, path=wish.path or caller.paths or f"/{caller.user}/**")
         caller.check_path(str(wish.path))
     if wish.path is not None:
         Pattern(wish.path, None)

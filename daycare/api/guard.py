@@ -1,32 +1,33 @@
 """What stands between the network and the API: who calls, from which page, under which name, and how often.
 
-On the socket nobody is asked: only its owner can open it. Over the network each request needs a token, in its header:
-in a URL it would end up in logs and histories. A page in a browser reaches loopback, too, so a request has to name a
-host that is ours (else a name that suddenly means 127.0.0.1 would do), and may come from no page but those in
-`[api] origins`.
+On the socket nobody is asked: only its owner can open it. Over the network each request needs a token in its header (in
+a URL it would end up in logs and histories), the cookie of a browser that was logged in, or a ticket. A page in a
+browser reaches loopback, too, so a request has to name a host that is ours (else a name that suddenly means 127.0.0.1
+would do), and may come from no page but our own and those in `[api] origins`.
 """
 
-import time
-from typing import Final
+from collections.abc import Mapping, Sequence
+from functools import partial
+from hmac import compare_digest
+from typing import Any, Final
 
 import trio
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from daycare.api.callers import Caller, Callers
+from daycare.api import tickets
+from daycare.api.browsers import CSRF_HEADER, csrf_of, session_in
+from daycare.api.callers import READS, Caller, Callers, May
 from daycare.api.errors import NotAllowedError, UnauthorizedError, refuse
-from daycare.base.bounded import Bounded
-from daycare.base.errors import BusyError, DaycareError
+from daycare.api.peers import Peer, Peers
+from daycare.api.rates import Rates
+from daycare.base.errors import DaycareError
+from daycare.observe import log
 from daycare.settings import Live
-
-API_WRONG_TOKENS_MAX: Final = 10  # of an address within API_WRONG_S; then wrong ones are not looked at any more
-API_WRONG_S: Final = 60.0
-API_CALLS_BURST: Final = 200  # of a token at once ...
-API_CALLS_PER_S: Final = 50.0  # ... and for long
-_ADDRESSES_MAX: Final = 10_000
-_TOKENS_MAX: Final = 1_000
 
 _LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
 _BEARER: Final = "bearer "
+_SHOWN_CHARS: Final = 200
 _PREFLIGHT: Final = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
     (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, last-event-id, traceparent"),
@@ -35,99 +36,145 @@ _PREFLIGHT: Final = (
 
 
 class NetworkGuard:
-    """Lets requests of the network through to `app` for those who may call, and ends them when a token is revoked."""
+    """Lets requests of the network through to `app` for those who may call, and ends them when a token is revoked.
 
-    def __init__(self, app: ASGIApp, callers: Callers, live: Live) -> None:
+    The log names the token with each request that changes something. Routes that are `anybodys` need no token; all else
+    that is asked of a request is asked of theirs, too.
+    """
+
+    def __init__(
+        self, app: ASGIApp, callers: Callers, live: Live, peers: Peers, anybodys: Sequence[BaseRoute] = ()
+    ) -> None:
         self._app = app
+        self._anybodys = anybodys
         self._callers = callers
         self._live = live
-        self._wrong: Bounded[str, tuple[int, float]] = Bounded(_ADDRESSES_MAX)  # how many, and when the first
-        self._calls: Bounded[str, tuple[float, float]] = Bounded(_TOKENS_MAX)  # how many are left, and when it was
+        self._peers = peers
+        self._rates = Rates()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})
-            return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        address = (scope.get("client") or ("", 0))[0]
+        """Serve one request, or one WebSocket."""
+        headers = _headers(scope)
         origin = headers.get("origin", "")
+        peer = self._peers.of(scope, headers)
         try:
-            self._check_host(headers.get("host", ""))
-            self._check_origin(origin)
-            if scope["method"] == "OPTIONS" and origin:
+            self._check_peer(peer)
+            self._check_host(headers.get("host", ""), scope)
+            ours = self._check_origin(origin, headers.get("host", ""), peer)
+            if scope.get("method") == "OPTIONS" and origin:
                 await _allow(origin, send)
                 return
-            caller = await self._caller(headers.get("authorization", ""), address)
-            self._count(caller)
+            caller = self._stranger(scope, peer) or await self._caller(scope, headers, peer, from_us=ours)
+            release = self._rates.take(caller.name)
         except DaycareError as error:
-            more = {"WWW-Authenticate": "Bearer"} if isinstance(error, UnauthorizedError) else {}
-            await refuse(error, scope, receive, send, headers=more)
+            await _refuse(error, scope, receive, send)
             return
-        scope.setdefault("state", {})["caller"] = caller
-        async with trio.open_nursery() as nursery:
-            nursery.cancel_scope.deadline = trio.current_time() + caller.left_s
-            if caller.ended is not None:
-                nursery.start_soon(_cancel_when, caller.ended, nursery.cancel_scope)
-            await self._app(scope, receive, _shared(origin, send) if origin else send)
-            nursery.cancel_scope.cancel()
+        scope.setdefault("state", {}).update(caller=caller, peer=peer)
+        told: list[int] = []
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.cancel_scope.deadline = trio.current_time() + caller.left_s
+                if caller.ended is not None:
+                    nursery.start_soon(_cancel_when, caller.ended, nursery.cancel_scope)
+                await self._app(scope, receive, _noted(_shared(origin, send) if origin else send, told))
+                nursery.cancel_scope.cancel()
+        finally:
+            release()
+            if scope.get("method", "GET") not in READS:
+                _tell(scope, caller, peer, told)
 
-    def _check_host(self, host: str) -> None:
+    def _check_peer(self, peer: Peer) -> None:
+        if self._peers.past_proxy(peer):
+            raise NotAllowedError(
+                "PROXY_PASSED",
+                "call the API: not past the proxy that encrypts",
+                hint='add its address to [api] trusted_proxies = ["..."] in config.toml',
+            )
+
+    def _check_host(self, host: str, scope: Scope) -> None:
         name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
         name = (name or port).lower()
-        section = self._live.now.api
-        if name not in (*_LOCAL, *(each.lower() for each in section.hosts)):
+        here = str((scope.get("server") or ("", 0))[0])  # an address has no other owner than us
+        known = (*_LOCAL, *(each.lower() for each in self._live.now.api.hosts))
+        if not name or (name not in known and name.strip("[]") != here):
             raise NotAllowedError(
                 "HOST_UNKNOWN",
                 "call the API: under this host name it does not answer",
                 hint='add the name to [api] hosts = ["..."] in config.toml',
             )
 
-    def _check_origin(self, origin: str) -> None:
-        if origin and origin not in self._live.now.api.origins:
+    def _check_origin(self, origin: str, host: str, peer: Peer) -> bool:
+        """Return whether a page of our own asks."""
+        ours = origin.lower() == f"{'https' if peer.secure else 'http'}://{host}".lower()
+        if origin and not ours and origin not in self._live.now.api.origins:
             raise NotAllowedError(
                 "ORIGIN_REFUSED",
                 "call the API: not from a page of this origin",
                 hint='add it to [api] origins = ["https://..."] in config.toml',
             )
+        return ours
 
-    async def _caller(self, header: str, address: str) -> Caller:
-        if not header:
-            raise UnauthorizedError(
-                "TOKEN_NEEDED", "call the API: without a token", hint="send one of `daycare tokens add` as bearer token"
-            )
-        text = header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
-        caller = await self._callers.caller(text, address) if text else None
-        if caller is None:
-            raise self._wrong_token(address)
-        return caller
+    def _stranger(self, scope: Scope, peer: Peer) -> Caller | None:
+        """Return who calls a route that is anybody's, None for another route: somebody, with no rights."""
+        if not any(route.matches(scope)[0] is Match.FULL for route in self._anybodys):
+            return None
+        wrong = partial(self._rates.wrong, peer.address)
+        return Caller(name=f"somebody at {peer.address}", may=May.APPROVE, wrong=wrong)
 
-    def _wrong_token(self, address: str) -> DaycareError:
-        """Return what somebody is told; others at the same address, such as a proxy's, pay for nothing."""
-        now = time.monotonic()
-        wrong, since = self._wrong.get(address, (0, now))
-        left_s = since + API_WRONG_S - now
-        if left_s <= 0:
-            wrong, since = 0, now
-        if wrong >= API_WRONG_TOKENS_MAX:
-            return BusyError(
-                "TOKENS_WRONG", "call the API: too many wrong tokens came from this address", retry_after_s=left_s
-            )
-        self._wrong[address] = (wrong + 1, since)
-        return UnauthorizedError(
-            "TOKEN_WRONG", "call the API: this token opens nothing", hint="daycare tokens list; daycare tokens add"
+    async def _caller(self, scope: Scope, headers: Mapping[str, str], peer: Peer, *, from_us: bool) -> Caller:
+        """Return who calls. A token in the header counts before a ticket, and that before a cookie."""
+        if header := headers.get("authorization", ""):
+            text = header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
+            return self._known(await self._callers.caller(text, peer.address) if text else None, peer)
+        if ticket := tickets.taken(scope):
+            return self._known(await self._callers.ticket_holder(ticket, peer.address), peer)
+        if session := session_in(headers.get("cookie", "")):
+            caller = self._known(await self._callers.browser(session, peer.address), peer)
+            if scope["type"] == "websocket" or scope["method"] not in READS:
+                _check_page(scope, headers, session, from_us=from_us)
+            return caller
+        raise UnauthorizedError(
+            "TOKEN_NEEDED", "call the API: without a token", hint="send one of `daycare tokens add` as bearer token"
         )
 
-    def _count(self, caller: Caller) -> None:
-        """Take one call of those that a token has; they come back with time."""
-        now = time.monotonic()
-        left, at = self._calls.get(caller.name, (float(API_CALLS_BURST), now))
-        left = min(float(API_CALLS_BURST), left + (now - at) * API_CALLS_PER_S)
-        if left < 1:
-            raise BusyError(
-                "API_CALLS", "call the API: too many calls with this token", retry_after_s=1 / API_CALLS_PER_S
+    def _known(self, caller: Caller | None, peer: Peer) -> Caller:
+        if caller is None:
+            wrong = UnauthorizedError(
+                "TOKEN_WRONG", "call the API: this token opens nothing", hint="daycare tokens list; daycare tokens add"
             )
-        self._calls[caller.name] = (left - 1, now)
+            raise self._rates.wrong(peer.address, wrong)
+        return caller
+
+
+def _check_page(scope: Scope, headers: Mapping[str, str], session: str, *, from_us: bool) -> None:
+    """Refuse what a page of somebody else has made a browser send."""
+    if not from_us:
+        raise NotAllowedError(
+            "ORIGIN_REFUSED", "call the API with a browser's cookie: from no page of ours", hint="use a token"
+        )
+    sent = headers.get(CSRF_HEADER, "").encode()
+    if scope["type"] == "http" and not compare_digest(sent, csrf_of(session).encode()):
+        raise NotAllowedError(
+            "CSRF_NEEDED",
+            f"call the API with a browser's cookie: without the header {CSRF_HEADER}",
+            hint="it is `csrf` of GET /v1/session",
+        )
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for raw, value in scope["headers"]:
+        name, text = raw.decode("latin-1"), value.decode("latin-1")
+        found[name] = f"{found[name]}{';' if name == 'cookie' else ','}{text}" if name in found else text
+    return found
+
+
+async def _refuse(error: DaycareError, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})  # before it is accepted: 403
+        return
+    more = {"WWW-Authenticate": "Bearer"} if isinstance(error, UnauthorizedError) else {}
+    await refuse(error, scope, receive, send, headers=more)
 
 
 async def _cancel_when(ended: trio.Event, scope: trio.CancelScope) -> None:
@@ -152,3 +199,29 @@ def _shared(origin: str, send: Send) -> Send:
         await send(message)
 
     return told  # type: ignore[return-value]
+
+
+def _noted(send: Send, statuses: list[int]) -> Send:
+    """Return a `send` that notes the status of the answer."""
+
+    async def noted(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+        await send(message)
+
+    return noted
+
+
+def _tell(scope: Scope, caller: Caller, peer: Peer, statuses: list[int]) -> None:
+    """Log what was done with which token."""
+    path = scope["raw_path"].decode("ascii")[:_SHOWN_CHARS]
+    status = statuses[0] if statuses else 0
+    log.logger().info(
+        *("api.called",),
+        token=caller.name,
+        user=caller.user,
+        address=peer.address,
+        method=scope["method"],
+        path=path,
+        status=status,
+    )

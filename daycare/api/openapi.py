@@ -10,7 +10,7 @@ import msgspec
 from starlette.routing import BaseRoute, Route
 
 from daycare import __version__
-from daycare.api.callers import Caller, May, admits
+from daycare.api.callers import Caller, May, admits, is_anybodys
 from daycare.api.described import Description, MediaBody, Shape, With, description_of
 from daycare.api.errors import OPENAI
 from daycare.api.operations import parts
@@ -112,8 +112,12 @@ def _operation(each: Endpoint, schemas: "_Schemas") -> Json:
     made: Json = {
         "operationId": re.sub(r"\W+", "_", f"{each.method.lower()}{each.path}").strip("_"),
         "summary": summary,
-        "tags": [each.path.split("/")[3 if each.path.startswith(OPENAI) else 2]],
-        "security": [{"token": [may]} for may in May if admits(Caller(may=may), each.method, each.endpoint)],
+        "tags": [
+            each.path.split("/")[3 if each.path.startswith(OPENAI) else 2 if each.path != "/" else 1] or "browsers"
+        ],
+        "security": []
+        if is_anybodys(each.endpoint)
+        else [{"token": [may]} for may in May if admits(Caller(may=may), each.method, each.endpoint)],
         "parameters": [*_parameters(each.path, it, schemas)],
         "responses": {str(status): _answer(status, shape, schemas) for status, shape in it.answers.items()},
     }
@@ -155,7 +159,8 @@ def _present(schema: Json) -> Json:
 
 
 def _answer(status: int, shape: Shape, schemas: "_Schemas") -> Json:
-    return {"description": HTTPStatus(status).phrase, "content": _content(shape, schemas)}
+    said: Json = {"description": HTTPStatus(status).phrase}
+    return said if shape is None else said | {"content": _content(shape, schemas)}
 
 
 def _content(shape: Shape, schemas: "_Schemas") -> Json:

@@ -109,7 +109,7 @@ class AgentRoutes:
             after=wish.after,
             limit=wish.limit,
         )
-        return answer({"agents": [agent_view(self._services, agent) for agent in found]})
+        return answer({"agents": [agent_view(self._services, agent) for agent in found if caller.sees(agent.path)]})
 
     @described({201: _AGENT}, body=NewAgentBody, refuses=(409,))
     async def create(self, request: Request) -> Response:

@@ -101,8 +101,7 @@ class Messages:
             )
         user = caller.user or self._services.owner if wish.user is None else wish.user
         caller.check_user(user)
-        if wish.path is not None:
-            caller.check_path(wish.path)
+        caller.check_path(wish.path or f"/{user}/{'**' if wish.all or caller.paths else DIRECT}")
         files = [await self._file(number, user) for number in wish.files]
         outside = joined(request.headers.get("traceparent", ""))
         if outside is not None:
@@ -204,8 +203,9 @@ class Messages:
 
     async def _confirm(self, caller: Caller, seqs: Sequence[int]) -> int:
         """Take somebody's word that replies of theirs were shown; return how many were unread until now."""
-        rows = await self._replies.of([*dict.fromkeys(seqs)])
-        return await self._replies.confirm([row for row in rows if row.user == caller.user or not caller.own_only])
+        found = await self._replies.of([*dict.fromkeys(seqs)])
+        rows = [row for row in found if caller.sees(row.path) and (row.user == caller.user or not caller.own_only)]
+        return await self._replies.confirm(rows)
 
 
 def _fresh_key() -> str:

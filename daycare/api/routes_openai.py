@@ -100,7 +100,8 @@ class OpenAIRoutes:
         caller = caller_of(request)
         user = caller.user if caller.own_only else None
         agents = await self._services.store.agents.find(user=user, limit=API_PAGE_MAX_ROWS)
-        named = [(_MODEL, 0), *((f"{_MODEL}{agent.path}", agent.created_at // 1_000) for agent in agents)]
+        named = [] if caller.paths else [(_MODEL, 0)]
+        named += [(f"{_MODEL}{it.path}", it.created_at // 1_000) for it in agents if caller.sees(it.path)]
         models = [{"id": name, "object": "model", "created": at, "owned_by": _MODEL} for name, at in named]
         return answer({"object": "list", "data": models})
 
@@ -115,8 +116,8 @@ class OpenAIRoutes:
         """Say the last message to an agent and answer with what it says, as it comes with `stream`."""
         wish, caller = await body(request, ChatRequest), caller_of(request)
         text, path = _said(wish), _path(wish.model)
-        if path:
-            caller.check_path(path)
+        if path or caller.paths:
+            caller.check_path(path or f"/{caller.user}/**")
         heard = self._services.bus.subscribe(types=_HEARD)  # from here on: the answer may begin at once
         receipt = await self._services.accept(
             self._inbound(caller, path, text, request.headers.get("idempotency-key", ""))

@@ -16,31 +16,27 @@ from typing import Final, Protocol
 import msgspec
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
-from hypercorn.config import Config
-from hypercorn.events import Event, RawData, Updated
-from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import ConnectionState
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
+from daycare.api.connection import ApiConnection, hypercorn_config
 from daycare.api.errors import log_defect
 from daycare.base.errors import ConflictError, UnavailableError
 from daycare.observe import log
 
 API_CONNECTIONS_MAX: Final = 256  # open at the same time; a window holds one or two
-API_IDLE_S: Final = 60.0  # a connection without a request is closed
+API_ADDRESS_CONNECTIONS_MAX: Final = 128  # of those from one address, so that one leaves room for others
 API_CLOSE_S: Final = 1.0  # for answers on their way when the daemon stops; streams end at once
 
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_PAUSE_S: Final = 0.25  # before accepting again: what is busy closes something meanwhile
 _TOLD_EVERY_S: Final = 60.0
-_HAS_LENGTH: Final = b"\r\ncontent-length: "
 _FULL: Final = msgspec.json.encode(
     {
         "error": {
             "code": "API_FULL",
-            "message": f"call the daemon: all its {API_CONNECTIONS_MAX} connections are in use",
+            "message": f"call the daemon: of its {API_CONNECTIONS_MAX} connections none is left for you",
             "hint": "end some windows or programs that use it, then try again",
             "retry_after_s": 1.0,
         }
@@ -91,39 +87,6 @@ async def serve(
             _unbind(socket)
 
 
-class _Connection(TCPServer):
-    """A connection that ends when its client closes it, and not only when it would have been idle for too long.
-
-    `idle` holds connections without a request, the one that is so for the longest first. The head of an answer goes out
-    with the begin of its body: Hypercorn alone would wake the client for each of them, and send nothing at the end.
-    """
-
-    idle: "dict[_Connection, None]"
-    _head = b""  # of an answer whose body comes at once
-
-    async def protocol_send(self, event: Event) -> None:
-        """Take note of the begin and the end of requests."""
-        if isinstance(event, Updated):
-            self.idle.pop(self, None)
-            if event.idle:
-                self.idle[self] = None
-        elif isinstance(event, RawData):
-            data, self._head = self._head + event.data, b""
-            if event.data.startswith(b"HTTP/1.1 ") and _HAS_LENGTH in event.data:
-                self._head = data
-                return
-            if not data:
-                return
-            event = RawData(data=data)
-        elif self._head:  # it ends, and no body came
-            await super().protocol_send(RawData(data=self._head))
-        await super().protocol_send(event)
-
-    async def _read_data(self) -> None:
-        await super()._read_data()
-        await self.idle_task.stop()
-
-
 class Network(Protocol):
     """Serves the API elsewhere than on its socket."""
 
@@ -134,27 +97,40 @@ class Network(Protocol):
         ...
 
 
+class Transports(Protocol):
+    """What is done with connections of the network: how they are encrypted, and how many an address may have."""
+
+    def wrapped(self, stream: trio.SocketStream) -> "trio.SocketStream | trio.SSLStream[trio.SocketStream] | None":
+        """Return what a connection is read from and written to, None where it cannot be encrypted as it should be."""
+        ...
+
+    def bounded(self, address: str) -> bool:
+        """Whether connections of an address are those of one caller."""
+        ...
+
+
 class ApiConnections:
     """The open connections, each served by Hypercorn."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._config = Config()
-        self._config.errorlog = None
-        self._config.include_server_header = False
-        self._config.keep_alive_timeout = API_IDLE_S
+    def __init__(self, app: ASGIApp, transports: Transports | None = None) -> None:
+        self._config = hypercorn_config()
         self._app = ASGIWrapper(app)  # type: ignore[arg-type]
+        self._transports = transports
         self._context = WorkerContext(None)
-        self._open: set[trio.SocketStream] = set()
-        self._idle: dict[_Connection, None] = {}
+        self._open: dict[trio.SocketStream, str] = {}  # with their addresses
+        self._idle: dict[ApiConnection, None] = {}
         self._last_gone = trio.Event()
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection to its end. Its trouble is nobody else's."""
-        if len(self._open) >= API_CONNECTIONS_MAX and not self.give_way():
-            return await _refuse(stream)
-        self._open.add(stream)
-        connection = _Connection(self._app, self._config, self._context, ConnectionState({}), stream)  # type: ignore[arg-type]
-        connection.idle = self._idle
+        address = "" if self._transports is None else _address(stream)
+        wrapped = stream if self._transports is None else self._transports.wrapped(stream)
+        if wrapped is None:
+            return stream.socket.close()
+        if self._crowded(address) or (len(self._open) >= API_CONNECTIONS_MAX and not self.give_way()):
+            return await _refuse(stream, plain=wrapped is stream)
+        self._open[stream] = address
+        connection = ApiConnection(self._app, self._config, self._context, wrapped, stream, self._idle)
         self._idle[connection] = None
         try:
             await connection
@@ -163,9 +139,16 @@ class ApiConnections:
         except* Exception as errors:  # noqa: BLE001 - a defect of one connection must not end the daemon
             log_defect("a connection", errors)
         finally:
-            self._open.discard(stream)
+            del self._open[stream]
             self._idle.pop(connection, None)
             self._last_gone.set()
+            stream.socket.close()  # Hypercorn leaves it open where TLS did not begin
+
+    def _crowded(self, address: str) -> bool:
+        """Whether an address has as many connections as one may."""
+        if self._transports is None or not self._transports.bounded(address):
+            return False
+        return sum(each == address for each in self._open.values()) >= API_ADDRESS_CONNECTIONS_MAX
 
     def listening(self, listener: trio.SocketListener) -> trio.abc.Listener[trio.SocketStream]:
         """Return a listener that makes room where there is none."""
@@ -178,7 +161,7 @@ class ApiConnections:
             return False
         del self._idle[oldest]
         with suppress(OSError):  # its client has just closed it
-            oldest.stream.socket.shutdown(sockets.SHUT_RDWR)
+            oldest.transport.socket.shutdown(sockets.SHUT_RDWR)
         return True
 
     async def close(self) -> None:
@@ -222,11 +205,20 @@ class _Listening(trio.abc.Listener[trio.SocketStream]):
         await self._listener.aclose()
 
 
-async def _refuse(stream: trio.SocketStream) -> None:
+async def _refuse(stream: trio.SocketStream, *, plain: bool) -> None:
     """Say why nothing is answered: a connection that is only closed looks like a daemon that went away."""
     async with stream:
-        with trio.move_on_after(API_CLOSE_S), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await stream.send_all(_FULL_ANSWER)
+        if plain:
+            with trio.move_on_after(API_CLOSE_S), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await stream.send_all(_FULL_ANSWER)
+
+
+def _address(stream: trio.SocketStream) -> str:
+    """Return where a connection comes from, "" for one that is gone."""
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:
+        return ""
 
 
 def _bind(path: Path) -> sockets.socket:

@@ -87,7 +87,7 @@ AT_ONCE: Final = (
     "cron.NAME",
     "notify.quiet",
     *_of("backup", "every", "keep", "folder", "passphrase_file"),
-    *_of("api", "listen", "hosts", "origins", "insecure"),
+    *_of("api", "listen", "hosts", "origins", "cert", "key", "trusted_proxies", "insecure"),
 )
 AFTER_RESTART: Final = (
     "daemon.breaker",  # it judges starts

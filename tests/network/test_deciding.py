@@ -41,7 +41,7 @@ def test_who_is_asked_sees_and_decides(network: Network, may: str) -> None:
     assert shown["text"] == "- likes tea\n"
     wish = {"verdict": "approve", "seen": shown["content_hash"]}
     decided = network.call("phone", "POST", f"/v1/approvals/{request['no']}/decide", wish).json()
-    assert (decided["state"], decided["decided_by"]) == ("approved", "direct:bob")
+    assert (decided["state"], decided["decided_by"]) == ("approved", "direct:bob (token phone)")
     other = network.call("phone", "POST", f"/v1/approvals/{request['no']}/decide", wish | {"verdict": "reject"})
     assert other.status_code == 409, "it is decided once"
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from daycare.api import guard
+from daycare.api import rates
 from tests.network.conftest import Network, free_port
 from tests.network.test_callers import code
 
@@ -62,11 +62,11 @@ def test_a_token_in_a_url_is_none(network: Network) -> None:
 
 
 def test_calls_come_back_with_time_when_a_token_has_used_all(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "API_CALLS_BURST", 5)
-    monkeypatch.setattr(guard, "API_CALLS_PER_S", 1e-6)
+    monkeypatch.setattr(rates, "API_CALLS_BURST", 5)
+    monkeypatch.setattr(rates, "API_CALLS_PER_S", 1e-6)
     assert [network.call("read", "GET", "/v1/agents").status_code for _ in range(6)] == [200] * 5 + [429]
     assert network.call("operator", "GET", "/v1/agents").status_code == 200, "nobody else pays for it"
-    monkeypatch.setattr(guard, "API_CALLS_PER_S", 1e6)
+    monkeypatch.setattr(rates, "API_CALLS_PER_S", 1e6)
     assert network.call("read", "GET", "/v1/agents").status_code == 200
 
 

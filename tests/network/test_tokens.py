@@ -3,12 +3,18 @@
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
+from starlette.types import Receive, Scope, Send
 
-from daycare.api.callers import May
-from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
+from daycare.api.callers import Caller, May
+from daycare.api.guard import NetworkGuard
+from daycare.api.peers import Peers
+from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.features import open_store
 from daycare.features.tokens.rows import TokenRows
 from daycare.features.tokens.service import ApiTokens
+from daycare.settings import Live
 from daycare.store.records import User
 from tests.network.conftest import Network
 from tests.store.samples import HandClock
@@ -82,3 +88,73 @@ def test_no_token_stands_in_the_log(network: Network) -> None:
     network.call("bob", "POST", "/v1/messages", {"text": "hello", "wait_s": 10})
     log = (network.home / "daycare.log").read_text()
     assert log and not any(token in log for token in network.tokens.values() if token)
+
+
+async def test_a_token_that_is_revoked_while_its_call_begins_leaves_nothing_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = HandClock()
+    async with open_store("memory:", clock, inline=True) as store:
+        await store.people.add(User(id="ann", name="Ann", operator=True, keys=("direct:ann",)), "person")  # type: ignore[arg-type]
+        tokens = ApiTokens(store, clock, "ann")
+        _, text = await tokens.add("laptop", May.OPERATOR, None, None)
+        looked_up = store.people.get
+
+        async def slowly(user: str) -> User | None:
+            found = await looked_up(user)
+            monkeypatch.setattr(store.people, "get", looked_up)
+            await tokens.revoke("laptop")
+            return found
+
+        monkeypatch.setattr(store.people, "get", slowly)
+        caller = await tokens.caller(text, "127.0.0.1")
+        assert caller is not None and caller.ended is not None and caller.ended.is_set()
+        began: list[bool] = []
+
+        async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+            began.append(True)
+            await trio.sleep_forever()
+
+        class Known:
+            async def caller(self, text: str, address: str) -> Caller | None:
+                return caller
+
+        live = Live()
+        guard = NetworkGuard(endless, Known(), live, Peers(live))  # type: ignore[arg-type]
+        headers = [(b"host", b"localhost"), (b"authorization", b"Bearer x")]
+        scope = {"type": "http", "method": "GET", "scheme": "http", "path": "/v1/events", "headers": headers}
+        with trio.fail_after(5):
+            await guard({**scope, "query_string": b"", "client": ("127.0.0.1", 1)}, trio.sleep_forever, trio.sleep)  # type: ignore[arg-type]
+        assert began in ([], [True])
+
+
+async def test_there_are_a_thousand_tokens_and_room_again_once_one_is_revoked() -> None:
+    clock = HandClock()
+    async with open_store("memory:", clock, inline=True) as store:
+        await store.people.add(User(id="ann", name="Ann", operator=True, keys=("direct:ann",)), "person")  # type: ignore[arg-type]
+        tokens = ApiTokens(store, clock, "ann")
+        for number in range(1_000):
+            await tokens.add(f"t{number}", May.PERSON, None, None)
+        with pytest.raises(BusyError, match="1000"):
+            await tokens.add("more", May.PERSON, None, None)
+        await tokens.revoke("t7")
+        await tokens.add("more", May.PERSON, None, None)
+
+
+async def test_who_waits_for_a_token_is_told_once_and_goes_on_when_there_is_one() -> None:
+    clock = HandClock()
+    async with open_store("memory:", clock, inline=True) as store:
+        await store.people.add(User(id="ann", name="Ann", operator=True, keys=("direct:ann",)), "person")  # type: ignore[arg-type]
+        tokens = ApiTokens(store, clock, "ann")
+        missing: list[str] = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tokens.wait_for_one, lambda: missing.append("none"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert missing == ["none"]
+            await tokens.add("laptop", May.PERSON, None, None)
+        assert missing == ["none"]
+        await tokens.wait_for_one(lambda: missing.append("again"))
+        await tokens.revoke("laptop")
+        await tokens.link(None, None)
+        await tokens.wait_for_one(lambda: missing.append("again"))
+        assert missing == ["none"], "a link for a browser is enough, too"

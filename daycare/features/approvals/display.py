@@ -64,7 +64,8 @@ class Display:
     async def outcome(self, it: Approval, *, already: bool) -> str:
         """Return in a few words what was decided, by whom and when."""
         decider = await self._store.people.get(it.decider)
-        who = await self._store.people.by_key(it.decided_by) if it.decided_by else None
+        key = it.decided_by.partition(" ")[0]  # a token may stand behind it
+        who = await self._store.people.by_key(key) if key else None
         return outcome(it, who.name if who else "", decider.zone if decider else "UTC", already=already)
 
     async def warnings(self, action: Action, old: str | None, new: str | None) -> tuple[str, ...]:

@@ -135,8 +135,8 @@ class Approval(NewApproval, frozen=True, kw_only=True):
     """A request as it stands.
 
     `content_hash` binds who asks, the action and the version that it builds on; it changes with each `revision`.
-    `edited_by` and `decided_by` are connector keys. `version` is the document's that it led to, None where the text
-    was there already; `undone` is the one that took it back.
+    `edited_by` and `decided_by` are connector keys, with the token that was used if there was one. `version` is the
+    document's that it led to, None where the text was there already; `undone` is the one that took it back.
     """
 
     no: int

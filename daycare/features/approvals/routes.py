@@ -131,7 +131,8 @@ class ApprovalRoutes:
         now_ms = self._clock.now_ms()
         granted = [await self._grant(each) for each in await self._rows.grants() if each.until > now_ms]
         granted = [each for each in granted if each["user"] == caller.user or not caller.own_only]
-        return answer({"approvals": [_listed(it) for it in found], "granted": granted})
+        granted = [each for each in granted if caller.within(each["path"])]
+        return answer({"approvals": [_listed(it) for it in found if caller.within(it.path)], "granted": granted})
 
     @deciders
     @described({200: _SHOWN}, segments={"no": Number})
@@ -189,9 +190,11 @@ class ApprovalRoutes:
         return fields | {"path": agent.path if agent else ""}
 
     async def _check(self, caller: Caller, no: int) -> None:
-        """Raise `NotFoundError` for a request that is another person's to decide."""
-        if caller.own_only and (await self._service.show(no)).approval.decider != caller.user:
-            raise unknown(no)
+        """Raise `NotFoundError` for a request that is another person's to decide, or of an agent elsewhere."""
+        if caller.own_only:
+            asked = (await self._service.show(no)).approval
+            if asked.decider != caller.user or not caller.within(asked.path):
+                raise unknown(no)
 
     async def _person(self, request: Request, user: str | None) -> Approver:
         """Operators may speak for a user they name, as everywhere; others for themselves."""
@@ -200,7 +203,7 @@ class ApprovalRoutes:
         caller.check_user(user)
         if await self._store.people.get(user) is None:
             raise InvalidError("USER_UNKNOWN", f"deciding as {user}: no such user", hint="daycare users list")
-        return Approver(user, f"direct:{user}")
+        return Approver(user, caller.actor(f"direct:{user}"))
 
 
 def _listed(it: Approval) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tokens of the API: who may use it over the network."""
+"""Tokens of the API: who may use it over the network, as a program or in a browser."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 class TokensFeature(Feature):
-    """All of it. `owner` is whose tokens are that are nobody else's."""
+    """All of it. `owner` is whose tokens are that are nobody else's; `reached` is whether this daemon listens."""
 
     name = "tokens"
+    reached = False
 
     def __init__(self, store: "Store", clock: "Clock", live: "Live", owner: str) -> None:
         from daycare.features.tokens.service import ApiTokens
@@ -27,10 +28,12 @@ class TokensFeature(Feature):
         self._live = live
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
-        """Return `/v1/tokens`."""
+        """Return `/v1/tokens`, and what logs browsers in."""
         from daycare.features.tokens.faces import TokenOperations
+        from daycare.features.tokens.login import LoginRoutes
 
-        return TokenOperations(self.tokens).routes()
+        operations = TokenOperations(self.tokens, self._live, reached=self.reached)
+        return [*operations.routes(), *LoginRoutes(self.tokens).routes()]
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what ends the calls of people who were removed."""

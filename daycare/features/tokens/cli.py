@@ -1,15 +1,16 @@
-"""Commands about tokens of the API: make one, list them, revoke one."""
+"""Commands about tokens of the API: make one, list them, revoke one; and log a browser in."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from daycare.api.client import Json
+from daycare.base.english import plural
 from daycare.base.times import when
-from daycare.cli.command import Cli, default_command
-from daycare.cli.operations import operation
+from daycare.cli.command import Cli, command, default_command
+from daycare.cli.operations import ask, operation
 from daycare.cli.render import table
-from daycare.features.tokens.operations import AddToken, ListTokens, RevokeToken
+from daycare.features.tokens.operations import AddToken, LinkBrowser, ListTokens, LogOutBrowsers, RevokeToken
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -28,14 +29,15 @@ def tokens_table(document: Json) -> Any:
     rows = (
         (
             each["name"],
+            each["kind"],
             each["user"],
-            each["may"],
+            f"{each['may']} {each['paths']}".rstrip(),
             "revoked" if each.get("revoked_at") else when(each.get("expires_at")) or "does not expire",
             f"{when(each['used_at'])} from {each['used_from']}" if each.get("used_at") else "never",
         )
         for each in document["tokens"]
     )
-    return table(("token", "whose", "may", "until", "last used"), rows)
+    return table(("token", "kind", "whose", "may", "until", "last used"), rows)
 
 
 def _made(document: Json) -> str:
@@ -58,3 +60,37 @@ operation(
     lambda it: f"revoked: {it['revoked']['name']}",
     examples="daycare tokens revoke laptop",
 )
+
+
+def register(main: typer.Typer) -> None:
+    """Add `web` to the commands."""
+    command(main, "web", examples="daycare web\ndaycare web --user ann\ndaycare web --revoke")(web)
+
+
+def web(
+    cli: Cli,
+    *,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="ID", help="Whose it is; the operator's without it.")
+    ] = None,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Log all browsers out, and make no link.")] = False,
+) -> None:
+    """Print a link that logs a browser in, once and within five minutes.
+
+    What is logged in is listed by `daycare tokens list`. It ends after 30 days, with `daycare tokens revoke NAME`, or
+    with `--revoke`.
+    """
+    with cli.connect() as client:
+        if revoke:
+            cli.out(ask(client, LogOutBrowsers()), _logged_out)
+        else:
+            cli.out(ask(client, LinkBrowser(user=user)), _linked)
+
+
+def _linked(document: Json) -> str:
+    return f"{document['url']}\n\nOpen it within five minutes; it logs one browser in as {document['user']}."
+
+
+def _logged_out(document: Json) -> str:
+    count = len(document["revoked"])
+    return f"logged out: {count} {plural('browser', count)}"

@@ -10,6 +10,10 @@ from daycare.base.meaning import meaning
 
 TokenName = Annotated[str, meaning("What it is called in lists and logs", metavar="NAME", max_length=64)]
 
+Paths = Annotated[
+    str,
+    meaning("The agents it is for, such as /ann/agent/scribe/**; all of the person's without it", metavar="PATTERN"),
+]
 Days = Annotated[int, meaning("After how many days it expires; never without it", metavar="N", ge=1, le=3_650)]
 Whose = Annotated[str, meaning("Whose it is; the operator's without it", metavar="ID", option="--user")]
 
@@ -18,7 +22,7 @@ class AddToken(Operation, frozen=True, kw_only=True):
     """Make a token with which a program may use the API over the network. It is shown once.
 
     A person's token does what that person may, with their own agents, one to approve only decides what these ask for;
-    an operator's does all, one to read changes nothing.
+    an operator's does all, one to read changes nothing. With paths it is for those of the person's agents only.
     """
 
     ROUTE = "POST /v1/tokens"
@@ -26,6 +30,7 @@ class AddToken(Operation, frozen=True, kw_only=True):
     name: TokenName
     may: Annotated[May, meaning("What it is good for: operator, read, person or approve", metavar="WHAT")] = May.PERSON
     user: Whose | None = None
+    paths: Paths = ""
     days: Days | None = None
 
 
@@ -48,5 +53,30 @@ class MadeToken(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     user: str
     may: May
+    paths: str
     expires_at: int | None
     token: str
+
+
+class LinkBrowser(Operation, frozen=True, kw_only=True):
+    """Make a link that logs a browser in: once, and within five minutes."""
+
+    ROUTE = "POST /v1/browsers"
+    STATUS = 201
+    user: Whose | None = None
+    may: Annotated[May | None, meaning("What it may; without it all that the user may", metavar="WHAT")] = None
+
+
+class LogOutBrowsers(Operation, frozen=True, kw_only=True):
+    """Log all browsers out, at once."""
+
+    ROUTE = "DELETE /v1/browsers"
+
+
+class BrowserLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A link for a browser, good once."""
+
+    url: str
+    user: str
+    may: May
+    expires_in_s: float

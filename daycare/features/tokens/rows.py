@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 from daycare.api.callers import May
 from daycare.base.errors import BusyError, ConflictError, NotFoundError
 from daycare.base.events import TokenMade, TokenRevoked
-from daycare.features.tokens.records import ApiToken
+from daycare.features.tokens.records import ApiToken, TokenKind
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.sql import Select
@@ -13,7 +13,7 @@ from daycare.store.sqlite.writer import Tx
 
 TOKENS_MAX: Final = 1_000  # in force; each program has one
 
-_COLUMNS = "no, name, user, may, created_at, expires_at, used_at, used_from, revoked_at"
+_COLUMNS = "no, name, user, may, kind, paths, created_at, expires_at, used_at, used_from, revoked_at"
 
 
 class TokenRows(Rows):
@@ -43,9 +43,9 @@ class TokenRows(Rows):
                     hint=f"daycare tokens revoke {token.name}, or choose another name",
                 )
             tx.run(
-                "INSERT INTO api_tokens (name, hash, user, origin, may, created_at, expires_at)"
-                " VALUES (?, ?, ?, 'person', ?, ?, ?)",
-                (token.name, hash_, token.user, token.may, tx.now, token.expires_at),
+                "INSERT INTO api_tokens (name, hash, user, origin, may, kind, paths, created_at, expires_at)"
+                " VALUES (?, ?, ?, 'person', ?, ?, ?, ?, ?)",
+                (token.name, hash_, token.user, token.may, token.kind, token.paths, tx.now, token.expires_at),
             )
             [made] = _TOKENS.find(tx.db, "no = ?", (tx.db.last_insert_rowid(),))
             tx.commit.events.append(
@@ -64,6 +64,15 @@ class TokenRows(Rows):
     async def by_hash(self, hash_: bytes) -> ApiToken | None:
         """Return the token with a hash, whether or not it is in force."""
         return _TOKENS.one(self._reader, "hash = ?", (hash_,))
+
+    async def by_name(self, name: str) -> ApiToken | None:
+        """Return the token of a name that was not revoked."""
+        return _TOKENS.one(self._reader, "name = ? AND revoked_at IS NULL", (name,))
+
+    async def in_force(self, kind: TokenKind, now_ms: int) -> list[ApiToken]:
+        """Return those of a kind that open something, the newest first."""
+        where = "kind = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?) ORDER BY no DESC"
+        return _TOKENS.find(self._reader, where, (kind, now_ms))
 
     async def revoke(self, name: str) -> ApiToken:
         """Let a token open nothing from now on. Raises `NotFoundError` TOKEN_UNKNOWN."""
@@ -101,12 +110,14 @@ class TokenRows(Rows):
 
 
 def _token(row: tuple[Any, ...]) -> ApiToken:
-    no, name, user, may, created_at, expires_at, used_at, used_from, revoked_at = row
+    no, name, user, may, kind, paths, created_at, expires_at, used_at, used_from, revoked_at = row
     return ApiToken(
         no=no,
         name=name,
         user=user,
         may=May(may),
+        kind=TokenKind(kind),
+        paths=paths,
         created_at=created_at,
         expires_at=expires_at,
         used_at=used_at,

@@ -1,0 +1,90 @@
+"""One connection: Hypercorn serves it, with strict heads, in time, and to an end once its client has closed it."""
+
+from math import inf
+from typing import Final
+
+import trio
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.tcp_server import MAX_RECV, TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import AppWrapper, ConnectionState
+
+from daycare.api.strict_http import StrictConnection
+
+API_IDLE_S: Final = 60.0  # a connection without a request is closed
+API_HANDSHAKE_S: Final = 10.0  # for TLS to begin
+API_HEAD_S: Final = 10.0  # from the first byte of a request's head to its last: a program sends it in one piece
+
+_HAS_LENGTH: Final = b"\r\ncontent-length: "
+
+
+def hypercorn_config() -> Config:
+    """Return what Hypercorn is to do."""
+    config = Config()
+    config.errorlog = None
+    config.include_server_header = False
+    config.keep_alive_timeout = API_IDLE_S
+    config.ssl_handshake_timeout = API_HANDSHAKE_S
+    return config
+
+
+class ApiConnection(TCPServer):
+    """A connection that ends when its client closes it, and not only when it would have been idle for too long.
+
+    `idle` holds connections without a request, the one that is so for the longest first. The head of an answer goes out
+    with the begin of its body: Hypercorn alone would wake the client for each of them, and send nothing at the end.
+    """
+
+    _head = b""  # of an answer whose body comes at once
+
+    def __init__(
+        self,
+        app: AppWrapper,
+        config: Config,
+        context: WorkerContext,
+        stream: "trio.SocketStream | trio.SSLStream[trio.SocketStream]",
+        transport: trio.SocketStream,
+        idle: "dict[ApiConnection, None]",
+    ) -> None:
+        super().__init__(app, config, context, ConnectionState({}), stream)  # type: ignore[arg-type]
+        self.transport = transport
+        self.idle = idle
+
+    async def protocol_send(self, event: Event) -> None:
+        """Take note of the begin and the end of requests."""
+        if isinstance(event, Updated):
+            self.idle.pop(self, None)
+            if event.idle:
+                self.idle[self] = None
+        elif isinstance(event, RawData):
+            data, self._head = self._head + event.data, b""
+            if event.data.startswith(b"HTTP/1.1 ") and _HAS_LENGTH in event.data:
+                self._head = data
+                return
+            if not data:
+                return
+            event = RawData(data=data)
+        elif self._head:  # it ends, and no body came
+            await super().protocol_send(RawData(data=self._head))
+        await super().protocol_send(event)
+
+    async def _read_data(self) -> None:
+        """Pass on what comes until it ends, or the head of a request is late."""
+        http = self.protocol.protocol
+        assert isinstance(http, H11Protocol)
+        http.connection = strict = StrictConnection()
+        deadline = inf
+        while True:
+            try:
+                with trio.fail_at(deadline):
+                    data = await self.stream.receive_some(MAX_RECV)
+            except (trio.ClosedResourceError, trio.BrokenResourceError, trio.TooSlowError):
+                break
+            await self.protocol.handle(RawData(bytes(data)))
+            if not data:
+                break
+            deadline = min(deadline, trio.current_time() + API_HEAD_S) if strict.head_begun else inf
+        await self.protocol.handle(Closed())
+        await self.idle_task.stop()
