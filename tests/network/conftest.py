@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,14 @@ def free_port() -> int:
 
 @pytest.fixture
 def network(tmp_path: Path) -> Iterator[Network]:
-    home, port = tmp_path / "home", free_port()
+    with opened(tmp_path) as found:
+        yield found
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Network]:
+    """Let a daemon listen, with its home in a folder."""
+    home, port = folder / "home", free_port()
     home.mkdir(mode=0o700)
     initialise(home, user_id="ann")
     config = home / "config.toml"

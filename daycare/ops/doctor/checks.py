@@ -21,6 +21,7 @@ from daycare.ops.doctor.jobs import jobs
 from daycare.ops.doctor.keys import keys, models
 from daycare.ops.doctor.machine import disk, limits
 from daycare.ops.doctor.memory import embedding
+from daycare.ops.doctor.network import network
 from daycare.ops.doctor.service import service
 from daycare.ops.doctor.settings import config, plugins, speech
 from daycare.ops.doctor.versions import versions
@@ -42,6 +43,7 @@ CHECKS: Final[dict[str, tuple[Look, float]]] = {
     "keys": (keys, CHECK_S),
     "daemon": (daemon, CHECK_S),
     "dead": (letters, CHECK_S),
+    "network": (network, CHECK_S),
     "models": (models, CHECK_S),
     "connectors": (connectors, CHECK_S),
     "sandbox": (sandbox, CHECK_S),

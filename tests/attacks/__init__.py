@@ -1,0 +1,1 @@
+"""Attacks on the network door: what strangers, other people, pages and proxies try; none of it may get through."""
