@@ -76,7 +76,7 @@ class NetworkGuard:
                 nursery.cancel_scope.deadline = trio.current_time() + caller.left_s
                 if caller.ended is not None:
                     nursery.start_soon(_cancel_when, caller.ended, nursery.cancel_scope)
-                await self._app(scope, receive, _noted(_shared(origin, send) if origin else send, told))
+                await self._app(scope, receive, _noted(_shared(origin, send) if origin and not ours else send, told))
                 nursery.cancel_scope.cancel()
         finally:
             release()
@@ -150,13 +150,13 @@ def _check_page(scope: Scope, headers: Mapping[str, str], session: str, *, from_
     """Refuse what a page of somebody else has made a browser send."""
     if not from_us:
         raise NotAllowedError(
-            "ORIGIN_REFUSED", "call the API with a browser's cookie: from no page of ours", hint="use a token"
+            "ORIGIN_REFUSED", "call the API from a browser: this is no page of ours", hint="use a token"
         )
     sent = headers.get(CSRF_HEADER, "").encode()
     if scope["type"] == "http" and not compare_digest(sent, csrf_of(session).encode()):
         raise NotAllowedError(
             "CSRF_NEEDED",
-            f"call the API with a browser's cookie: without the header {CSRF_HEADER}",
+            f"call the API from a browser: the header {CSRF_HEADER} is not right",
             hint="it is `csrf` of GET /v1/session",
         )
 
@@ -218,7 +218,7 @@ def _tell(scope: Scope, caller: Caller, peer: Peer, statuses: list[int]) -> None
     status = statuses[0] if statuses else 0
     log.logger().info(
         *("api.called",),
-        token=caller.name,
+        by=caller.name,  # a field called token would be hidden
         user=caller.user,
         address=peer.address,
         method=scope["method"],

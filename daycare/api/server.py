@@ -127,7 +127,8 @@ class ApiConnections:
         wrapped = stream if self._transports is None else self._transports.wrapped(stream)
         if wrapped is None:
             return stream.socket.close()
-        if self._crowded(address) or (len(self._open) >= API_CONNECTIONS_MAX and not self.give_way()):
+        full = len(self._open) >= API_CONNECTIONS_MAX
+        if (self._crowded(address) and not self.give_way(address)) or (full and not self.give_way()):
             return await _refuse(stream, plain=wrapped is stream)
         self._open[stream] = address
         connection = ApiConnection(self._app, self._config, self._context, wrapped, stream, self._idle)
@@ -154,9 +155,9 @@ class ApiConnections:
         """Return a listener that makes room where there is none."""
         return _Listening(listener, self)
 
-    def give_way(self) -> bool:
-        """Let the connection end that has been without a request for the longest, if any has none."""
-        oldest = next(iter(self._idle), None)
+    def give_way(self, address: str | None = None) -> bool:
+        """Let the connection end that has been without a request for the longest, if any (of an address) has none."""
+        oldest = next((each for each in self._idle if address in (None, self._open.get(each.transport))), None)
         if oldest is None:
             return False
         del self._idle[oldest]

@@ -40,6 +40,7 @@ def attack(stage: AttackStage, tried: Sequence[tuple[str, str, Any]]) -> dict[st
     leaks: list[str] = []
     errors: list[str] = []
     requests = 0
+    plain: dict[tuple[str, str, str], str] = {}  # what comes without asking for anything in particular
     for who, caller in CALLERS.items():  # operators last: what they ask for is done
         for method, path, endpoint in tried:
             if f"{method} {path}" in ENDS and caller is not None and admits(caller, method, endpoint):
@@ -50,12 +51,16 @@ def attack(stage: AttackStage, tried: Sequence[tuple[str, str, Any]]) -> dict[st
                 what = f"{who or 'nobody'}: {method} {route} {query or body or ''}: {answer.status}"
                 if answer.status >= 500 or answer.status == 0:
                     errors.append(what)
-                if _leak(caller, method, endpoint, of, answer.status):
+                if not of:
+                    plain[who, method, path] = answer.text
+                ignored = answer.text == plain[who, method, path]  # what was asked for made no difference
+                if _leak(caller, method, endpoint, of if not ignored else "", answer.status):
                     leaks.append(what)
+                asked = f"{route} {query} {body}"  # what somebody knows already may be repeated
                 leaks += [
                     f"{what}, with what is {it}'s"
                     for it in _others(stage, caller)
-                    if stage.markers[it] in answer.text.replace(route, "")
+                    if stage.markers[it] in answer.text and stage.markers[it] not in asked
                 ]
     return {"routes": len(tried), "callers": len(CALLERS), "requests": requests, "leaks": leaks, "errors": errors}
 
