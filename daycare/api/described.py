@@ -5,7 +5,8 @@
 
 A shape is a type; `{"name": shape, "other?": shape}`, an object, of which those with `?` may be missing; `[shape]`, a
 list; a tuple of alternatives; `With`, a struct with more fields; `MediaBody`, what is no JSON document; or None, an
-answer without a body. Any answer may have more fields than are named. Nothing is made of this before somebody asks for the description.
+answer without a body. Any answer may have more fields than are named. Nothing is made of this before somebody asks for
+the description.
 """
 
 from collections.abc import Callable, Mapping
