@@ -14,6 +14,7 @@ from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.base.path import Kind
 from daycare.store.records import Policy, Receipt, Step, Turn
+from daycare.store.records_prompts import ShownPrompt
 from daycare.store.retry import with_retry
 from daycare.testing.daemon import OWNER, open_daemon
 from daycare.testing.scripted import Scripted, call, say
@@ -155,10 +156,10 @@ async def test_a_message_taken_by_a_step_is_not_lost_when_stop_comes_then(
     async with open_daemon(tmp_path, model, plugins=[tools]) as house:
         journal = house.store.turns.journal
 
-        async def refusing(steps: Sequence[Step]) -> None:
+        async def refusing(steps: Sequence[Step], shown: ShownPrompt | None = None) -> None:
             if any(step.kind == "steer" for step in steps):
                 raise UnavailableError("DISK_FULL", "the disk is full")
-            await journal(steps)
+            await journal(steps, shown)
 
         house.store.turns.journal = refusing  # type: ignore[method-assign]
         await house.say("go")

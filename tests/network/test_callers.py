@@ -57,6 +57,7 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     talk = {"POST /v1/messages", "POST /v1/stop", "GET /v1/inbox", "GET /v1/replies", "POST /v1/replies/ack"}
     talk |= {"GET /openai/v1/models", "POST /openai/v1/chat/completions"}
     agents = {"GET /v1/agents", "GET /v1/agent", "GET /v1/events"}
+    agents |= {"GET /v1/history", "GET /v1/turns/1/prompt", "GET /v1/trace/1"}
     oneself = {"GET /", "GET /v1/session", "POST /v1/logout", "POST /v1/tickets", "GET /v1/login", "POST /v1/login"}
     assert {each for each in allowed if each.startswith("approve")} == {
         f"approve {each}" for each in decisions | oneself

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.network.conftest import Network
+from tests.network.conftest import Json, Network
 
 
 def said(network: Network, *texts: str) -> None:
@@ -35,11 +35,12 @@ def test_a_person_reads_their_own_and_nothing_of_others(network: Network) -> Non
     shown = network.call("ann", "GET", f"/v1/turns/{number}/prompt").json()
     assert shown["exact"] and "the secret of ann" in str(shown["conversation"])
     assert network.call("ann", "GET", f"/v1/trace/{trace}").json()["entries"]
-    for route, query in (
+    asked: list[tuple[str, Json]] = [
         ("/v1/history", {"path": "/ann/direct"}),
         (f"/v1/turns/{number}/prompt", {}),
         (f"/v1/trace/{trace}", {}),
-    ):
+    ]
+    for route, query in asked:
         answer = network.call("bob", "GET", route, **query)
         assert answer.status_code == 404 and "secret" not in answer.text
     unknown = network.call("bob", "GET", "/v1/turns/999999/prompt").json()["error"]
