@@ -46,7 +46,13 @@ async def body(request: "Request", kind: type[T]) -> T:
 
 def query(request: "Request", kind: type[T]) -> T:
     """Read the query; an argument that is given twice counts once, the last. Raises `InvalidError` QUERY_INVALID."""
-    return _convert(request, dict(request.query_params), kind, "QUERY_INVALID", "query")
+    given = dict(request.query_params)
+    found = _convert(request, given, kind, "QUERY_INVALID", "query")
+    for name in given:
+        if getattr(found, name) is None:  # `?before=null` would list more than was asked for
+            wrong = f"{_name(request)}: its query: {given[name]} is no value - at `$.{name}`"
+            raise InvalidError("QUERY_INVALID", wrong, hint=f"leave {name} out")
+    return found
 
 
 def segment(request: "Request", name: str, kind: type[T]) -> T:

@@ -9,6 +9,7 @@ import trio
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from daycare.base.error_boundary import origin_of
@@ -95,8 +96,9 @@ async def unrouted(request: Request, error: Exception) -> Response:
     """Answer a request that no route takes."""
     assert isinstance(error, HTTPException)
     tried = f"{request.method} {request.url.path[:_PATH_SHOWN_CHARS]}"
+    headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = (error.headers or {}).get("Allow", "others")
+        headers["Allow"] = allowed = _allowed(request)
         wrong: DaycareError = InvalidError(
             "METHOD_UNKNOWN", f"{tried}: this route takes {allowed}", hint="doc/extend/api.md"
         )
@@ -104,7 +106,13 @@ async def unrouted(request: Request, error: Exception) -> Response:
         wrong = InvalidError(
             "ROUTE_UNKNOWN", f"{tried}: there is no such route", hint="doc/extend/api-reference.md lists them"
         )
-    return error_response(wrong, request.scope["path"], error.status_code, dict(error.headers or {}))
+    return error_response(wrong, request.scope["path"], error.status_code, headers)
+
+
+def _allowed(request: Request) -> str:
+    """Return the methods that a path takes: it may have a route for each."""
+    matching = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return ", ".join(sorted({method for route in matching for method in getattr(route, "methods", ())}))
 
 
 async def defect(request: Request, error: Exception) -> Response:

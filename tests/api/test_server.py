@@ -135,6 +135,20 @@ async def test_unknown_route_and_method_are_refused_as_documents(api: Api) -> No
     assert "POST" in error["message"]
 
 
+async def test_a_refused_method_names_all_that_its_path_takes(api: Api) -> None:
+    answer = await api.client.request("PUT", "/v1/agent")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH")
+
+
+@pytest.mark.parametrize(
+    ("route", "name"), [("/v1/dead", "before"), ("/v1/agents", "kind"), ("/v1/cron/runs", "before")]
+)
+async def test_null_in_a_query_is_no_value(api: Api, route: str, name: str) -> None:
+    error = await api.refused(400, "QUERY_INVALID", "GET", route, **{name: "null"})
+    assert f"$.{name}" in error["message"]
+    await api.call("GET", "/v1/agents", user="null")  # somebody may be called so
+
+
 @pytest.mark.parametrize("route", ["/v1/messages", "/v1/handover", "/v1/nowhere"])
 @pytest.mark.parametrize("size", [API_BODY_MAX_BYTES + 1, 3_000_000])
 async def test_body_over_the_bound_is_refused_and_the_sender_learns_it(api: Api, route: str, size: int) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import (
+    api,
     inbox,
     latency,
     memory_curation,
@@ -25,6 +26,7 @@ from . import (
 )
 
 _BENCHMARKS = {
+    "api": api,
     "inbox": inbox,
     "latency": latency,
     "wake": wake,

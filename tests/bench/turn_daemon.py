@@ -30,7 +30,7 @@ class Client:
     async def call(self, method: str, path: str, body: object = None, headers: str = "") -> Any:
         """Return the answer's JSON. Raises `RuntimeError` for a status of 400 and above."""
         sent = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{headers}"
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}"
         await self._stream.send_all(f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent)
         found = b""
         while b"\r\n\r\n" not in found:
