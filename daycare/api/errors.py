@@ -111,8 +111,9 @@ async def unrouted(request: Request, error: Exception) -> Response:
 
 def _allowed(request: Request) -> str:
     """Return the methods that a path takes: it may have a route for each."""
-    matching = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
-    return ", ".join(sorted({method for route in matching for method in getattr(route, "methods", ())}))
+    first = next(route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
+    same = (route for route in request.app.routes if route.path == first.path)
+    return ", ".join(sorted({method for route in same for method in route.methods}))
 
 
 async def defect(request: Request, error: Exception) -> Response:

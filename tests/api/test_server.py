@@ -138,6 +138,7 @@ async def test_unknown_route_and_method_are_refused_as_documents(api: Api) -> No
 async def test_a_refused_method_names_all_that_its_path_takes(api: Api) -> None:
     answer = await api.client.request("PUT", "/v1/agent")
     assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH")
+    assert (await api.client.request("PUT", "/v1/dead/prune")).headers["allow"] == "POST"
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,11 @@ PHASES: Final = "examples,coverage,fuzzing,stateful"
 @contextmanager
 def daemon() -> Iterator[Network]:
     """Run a daemon with something of everything, whose bounds on how often one may call are out of the way."""
-    bounds = dict.fromkeys(("API_CALLS_BURST", "API_WRONG_TOKENS_MAX"), UNLIMITED)
-    with tempfile.TemporaryDirectory() as folder, mock.patch.multiple(guard, **bounds):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(guard, "API_CALLS_BURST", UNLIMITED),
+        mock.patch.object(guard, "API_WRONG_TOKENS_MAX", UNLIMITED),
+    ):
         home, port = Path(folder) / "home", free_port()
         home.mkdir(mode=0o700)
         initialise(home, user_id="ann")

@@ -31,7 +31,7 @@ _LEFT_ALONE: Final = 4  # of that many requests one keeps what was made up
 
 
 @schemathesis.hook
-def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
+def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:
     """Fill in a request that is meant to be a good one."""
     if case.meta is None or case.meta.generation.mode is not GenerationMode.POSITIVE:
         return
