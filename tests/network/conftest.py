@@ -43,7 +43,7 @@ class Network:
         return httpx.request(
             method,
             f"http://127.0.0.1:{self.port}{route}",
-            params=query,
+            params=query or None,
             json=body,
             headers=sent | (headers or {}),
             timeout=30.0,
