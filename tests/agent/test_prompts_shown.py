@@ -12,14 +12,18 @@ import trio
 from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Message, Origin
+from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.history.prompt_records import ShownToModel
 from daycare.features.history.prompt_rows import PromptRows
 from daycare.features.history.prompts import PromptHistory
 from daycare.features.history.rows import HistoryRows
 from daycare.features.memory.documents.rows import DocumentRows
+from daycare.ops.purging import purge
 from daycare.plugin import InferRequest
-from daycare.store.records import AgentConfig
+from daycare.store.home import Home
+from daycare.store.records import AgentConfig, User
 from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.openai_server import FakeOpenAI
 from daycare.testing.scripted import Scripted, call, say
 
 SECRET = "the garden gate opens with 4711"
@@ -253,3 +257,68 @@ async def test_a_turn_that_read_what_is_forgotten_meanwhile_keeps_no_prompt(
         await controls.forget(agent, await controls.plan(agent, [label]), "direct:ann")
         assert await house.hear(receipt) == "late"
         assert (await _kept(house))["prompt_texts"] == 0
+
+
+async def test_it_is_what_came_over_the_wire(tmp_path: Path, nursery: trio.Nursery) -> None:
+    async with FakeOpenAI.serve(nursery) as server:
+        config = Config(
+            models=ModelsSection(default="box/fake-large"),
+            providers={"box": ProviderSection(base_url=server.base_url, key="box")},
+        )
+        server.api_key = key = "sk-test-0123456789abcdef"
+        async with open_daemon(tmp_path, config=config) as house:
+            await house.store.secrets.put("box", "ann", house.daemon.vault.seal(key))
+            for number in range(3):
+                await write(house, "SOUL.md", f"You are number {number // 2}.")
+                await house.talk(f"hello {number}, [a] <b> \u00fc \U0001f600 \u2028 'quoted'")
+            await house.daemon.pool.aclose()
+            received = [each.body for each in server.history if each.path.endswith("/chat/completions")]
+            kept = await turns(house)
+            assert len(kept) == len(received) == 3
+            for turn, sent in zip(kept, received, strict=True):
+                it = await shown(house, turn)
+                system, *said = [(each["role"], each["content"]) for each in sent["messages"]]
+                assert it.exact and system == ("system", "\n\n".join(section.text for section in it.sections))
+                assert said == [(role, parts[0].text) for role, parts in spoken(it)]
+                assert [each["function"]["name"] for each in sent["tools"]] == [tool.name for tool in it.tools]
+
+
+async def test_what_is_kept_expires_with_the_journal_and_what_is_in_use_stays(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with house_at(tmp_path) as house:
+        await write(house, "SOUL.md", "You are old.")
+        await house.talk("hello")
+        old = await last_turn(house)
+        await trio.sleep(1_000)
+        await write(house, "SOUL.md", "You are new.")
+        await house.talk("hello again")
+        before = await _kept(house)
+        await trio.sleep(1_000)
+        now_ms = house.daemon.clock.now_ms()
+        while await house.store.ledger.expire(now_ms - 1_500_000):  # between the two
+            pass
+        assert await _kept(house) == before | {"prompts": before["prompts"] - 1}
+        while await house.store.ledger.expire(now_ms - 500_000):
+            pass
+        left = await _kept(house)
+        assert left == {
+            "prompts": 0,
+            "prompt_layouts": before["prompt_layouts"] - 1,
+            "prompt_texts": before["prompt_texts"] - 1,
+        }
+        with pytest.raises(NotFoundError, match="is not kept"):
+            await shown(house, old)
+        await house.talk("and again")
+        check(await shown(house, await last_turn(house)), house.model.history[-1])
+
+
+async def test_of_a_person_who_is_removed_for_good_nothing_is_kept(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
+        await house.talk("hello", user="ben")
+        assert (await _kept(house))["prompt_texts"] > 0
+        await house.store.people.remove("ben")
+    purge(Home(tmp_path), "ben", 2_000_000_000_000)
+    async with house_at(tmp_path) as house:
+        assert set((await _kept(house)).values()) == {0}
