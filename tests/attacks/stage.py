@@ -15,7 +15,7 @@ import httpx
 from daycare.api import rates
 from tests.network.conftest import Network, opened
 
-READ_MAX_BYTES: Final = 64 * 1024
+READ_MAX_BYTES: Final = 512 * 1024
 READ_S: Final = 10.0
 
 
@@ -78,7 +78,7 @@ class AttackStage:
             self.told_secrets += [
                 f"{name} in {method} {route}" for name, secret in self.secrets.items() if secret in text
             ]
-        return Answer(status, text)
+        return Answer(status, text[:READ_MAX_BYTES])  # where pieces end is chance
 
     def keep(self, name: str, secret: str) -> str:
         """Remember something that may stand nowhere."""
@@ -122,6 +122,7 @@ def _furnish(stage: AttackStage, user: str) -> None:
     call, agent = stage.network.locally, f"/{user}/agent/{marker}"
     call("POST", "/v1/agents", {"path": agent})
     for path in (f"/{user}/direct", agent):
-        call("POST", "/v1/messages", {"text": f"the word is {marker}", "user": user, "path": path, "wait_s": 20})
+        said = call("POST", "/v1/messages", {"text": f"the word is {marker}", "user": user, "path": path, "wait_s": 20})
     file = call("POST", "/v1/files", None, name=f"{marker}.txt", user=user)
-    stage.things[user] = {"path": agent, "user": user, "id": str(file["id"]), "name": marker}
+    things = {"path": agent, "user": user, "id": str(file["id"]), "name": marker}
+    stage.things[user] = things | {"seq": str(said["seq"]), "turn": str(said["turn"])}
