@@ -77,12 +77,15 @@ class Bus:
                 self._ring[at % self._size] = MemoryForgotten(at_ms=event.at_ms, memories=0, turns=0, versions=0)
 
     def subscribe(
-        self, after: int | None = None, path: str | None = None, types: frozenset[str] | None = None
+        self,
+        after: int | None = None,
+        path: str | Collection[str] | None = None,
+        types: frozenset[str] | None = None,
     ) -> "Subscription":
         """Read events from the one that follows the cursor `after`, or, without it, from now on.
 
-        `path` is one path, or `<path>/**` for it and all below. `types` are names such as `turn.finished`. Use it as
-        `async with bus.subscribe() as events: async for cursor, event in events: ...`.
+        `path` is one path, or `<path>/**` for it and all below, or several of these. `types` are names such as
+        `turn.finished`. Use it as `async with bus.subscribe() as events: async for cursor, event in events: ...`.
         """
         return Subscription(self, after, path, types)
 
@@ -109,11 +112,14 @@ class Bus:
 class Subscription:
     """A reader's place in the ring: an async iterator of (cursor, event or `Gap`)."""
 
-    def __init__(self, bus: Bus, after: int | None, path: str | None, types: frozenset[str] | None) -> None:
+    def __init__(
+        self, bus: Bus, after: int | None, path: str | Collection[str] | None, types: frozenset[str] | None
+    ) -> None:
         self._bus = bus
         self._position = bus.cursor if after is None else after
-        self._path = path.removesuffix("/**") if path is not None else None
-        self._below = f"{self._path}/" if path is not None and path.endswith("/**") else None
+        paths = (path,) if isinstance(path, str) else path
+        self._paths = None if paths is None else frozenset(each.removesuffix("/**") for each in paths)
+        self._below = tuple(each.removesuffix("**") for each in paths or () if each.endswith("/**"))
         self._types = types
 
     async def __aenter__(self) -> Self:
@@ -132,14 +138,26 @@ class Subscription:
         """Return the next wanted event and its cursor, from which reading can be resumed (`after`)."""
         await trio.lowlevel.checkpoint()
         while True:
-            item = self._next()
+            item = self.take()
             if item is not None:
                 return item
             if self._bus.closed:
                 raise StopAsyncIteration
             await self._bus.news()
 
-    def _next(self) -> tuple[int, Event | Gap] | None:
+    async def waited(self, pause_s: float) -> bool:
+        """Wait until there may be something to `take`, and the pause for what comes with it; False at the end.
+
+        For who sends on what it takes: many readers that woke for each single event would keep the loop to themselves.
+        """
+        bus = self._bus
+        if self._position == bus.cursor and not bus.closed:
+            await bus.news()
+        await trio.sleep(pause_s)
+        return self._position != bus.cursor or not bus.closed
+
+    def take(self) -> tuple[int, Event | Gap] | None:
+        """Return the next wanted event and its cursor, None if there is none yet."""
         bus = self._bus
         if not bus.oldest <= self._position <= bus.cursor:
             return self._resume()
@@ -162,11 +180,7 @@ class Subscription:
     def _wants(self, event: Event) -> bool:
         if self._types is not None and event.__struct_config__.tag not in self._types:
             return False
-        return (
-            self._path is None
-            or event.path == self._path
-            or (self._below is not None and event.path.startswith(self._below))
-        )
+        return self._paths is None or event.path in self._paths or event.path.startswith(self._below)
 
 
 def _redacted(event: Event) -> Event:
