@@ -51,10 +51,11 @@ def test_an_address_has_so_many_busy_connections_and_idle_ones_give_way(
     assert network.call("ann", "GET", "/v1/session").status_code == 200
     assert idle[0].recv(1) == b"", "the one that was idle for the longest"
     head = f"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {network.tokens['ann']}\r\n\r\n"
-    busy = [socket.create_connection(address, timeout=10) for _ in range(2)]
-    for each in busy:
-        each.sendall(head.encode())
-        assert each.recv(1_000).startswith(b"HTTP/1.1 200")
+    busy = []
+    for _ in range(2):  # one after the other: until it has asked for something, it is idle itself
+        busy.append(socket.create_connection(address, timeout=10))
+        busy[-1].sendall(head.encode())
+        assert busy[-1].recv(1_000).startswith(b"HTTP/1.1 200")
     refused = network.call("ann", "GET", "/v1/session")
     assert (refused.status_code, code(refused)) == (503, "API_FULL")
     for each in (*idle, *busy):
