@@ -212,7 +212,8 @@ class AgentRoutes:
 
     async def _dismiss(self, agent: Agent) -> None:
         """Ask an awake agent to die, as nothing happens to one outside of its lane, and wait for that."""
-        async with self._services.bus.subscribe(path=agent.path, types=frozenset({"agent.died"})) as deaths:
+        ends = frozenset({"agent.died", "agent.slept"})  # it is dead first, and out of its lane after that
+        async with self._services.bus.subscribe(path=agent.path, types=ends) as ended:
             await self._services.router.post(
                 dismissal(
                     agent.path,
@@ -224,7 +225,10 @@ class AgentRoutes:
                 )
             )
             with trio.move_on_after(API_DISMISS_S):
-                await anext(deaths)
+                async for _ in ended:
+                    is_dead = (await self._services.directory.get(agent.id)).state == "dead"
+                    if is_dead and agent.id not in self._services.supervisor.awake:
+                        return
 
 
 def _config(path: str, merged: dict[str, Any], changes: dict[str, Any]) -> AgentConfig:
