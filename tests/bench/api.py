@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
-from daycare.api.guard import API_CALLS_BURST
+from daycare.api.rates import API_CALLS_BURST
 from daycare.ops.setup import initialise
 from tests.network.conftest import free_port
 

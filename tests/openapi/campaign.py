@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from daycare.api import guard
+from daycare.api import rates
 from daycare.ops.setup import initialise
 from daycare.process import EmbeddedDaemon
 from tests.network.conftest import Network, free_port
@@ -37,8 +37,8 @@ def daemon() -> Iterator[Network]:
     """Run a daemon with something of everything, whose bounds on how often one may call are out of the way."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        mock.patch.object(guard, "API_CALLS_BURST", UNLIMITED),
-        mock.patch.object(guard, "API_WRONG_TOKENS_MAX", UNLIMITED),
+        mock.patch.object(rates, "API_CALLS_BURST", UNLIMITED),
+        mock.patch.object(rates, "API_WRONG_TOKENS_MAX", UNLIMITED),
     ):
         home, port = Path(folder) / "home", free_port()
         home.mkdir(mode=0o700)
