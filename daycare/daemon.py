@@ -24,6 +24,7 @@ from daycare.features.health.service import HealthService
 from daycare.features.history import HistoryFeature
 from daycare.features.history.prompts import PromptHistory
 from daycare.features.models import Models
+from daycare.features.openai import OpenAIFeature
 from daycare.features.pairing import PairingFeature
 from daycare.features.people import PeopleFeature
 from daycare.features.signals import Signals
@@ -81,6 +82,8 @@ class Daemon(Kernel):
         able += [PeopleFeature(store, self.vault, self.permissions, owner), self.tokens]
         seen = PromptHistory(store, self.contexts, self.memory.recalled_again, self.prompts.base_mark)
         able.append(HistoryFeature(store, directory, seen))
+        accept = self.intake.accept
+        able.append(OpenAIFeature(store, router, bus, clock, live, accept, self.memory.embedding, owner))
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
@@ -91,7 +94,7 @@ class Daemon(Kernel):
         able += [self.alarm, self.connections, self.backups, self.reloading, upkeep]
         checks = HealthChecks(self.home, store, self.keeper, self.pool, clock, tuple(able))
         self.health = HealthService(store, directory, router, checks.look, warn)
-        self.features: Sequence[Feature] = (*able, Watching(store, router, self.intake.accept, self.health, owner))
+        self.features: Sequence[Feature] = (*able, Watching(store, router, accept, self.health, owner))
         for feature in self.features:
             self.catalogue.add(feature.tools(), own=True)
             self.behaviours.parts.update(feature.behaviours())

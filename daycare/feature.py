@@ -47,11 +47,12 @@ class Feature:
     """What a capability brings; each part is optional.
 
     `name` is its key in `GET /v1/status`. What is posted to `uploads`, paths of its routes, may be of any size: they
-    read it themselves.
+    read it themselves. `bodies` are those that take larger ones than others, in bytes.
     """
 
     name: ClassVar[str]
     uploads: ClassVar[tuple[str, ...]] = ()
+    bodies: ClassVar[Mapping[str, int]] = {}
 
     def tools(self) -> "Sequence[StructTool[Any]]":
         """Return the tools of agents."""

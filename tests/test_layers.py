@@ -55,6 +55,7 @@ BETWEEN_FEATURES = {  # from, to; what one needs of another, it says here
     ("budgets", "tasks"),  # who asked for one pays for it
     ("cron", "tasks"),
     ("memory", "approvals"),
+    ("openai", "memory"),  # the embedder
     ("pairing", "people"),
     ("signals", "budgets"),  # what beats by itself needs one
 }

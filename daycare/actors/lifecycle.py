@@ -231,13 +231,17 @@ class Activation:
 
 
 def _merges(first: InboxRow, row: InboxRow) -> bool:
-    """Only one person's words are merged, and nothing that failed before: a bad message takes no others along."""
+    """Only one person's words are merged, and nothing that failed before: a bad message takes no others along.
+
+    What a program adds to a message is for the turn of that message alone.
+    """
     a, b = first.envelope, row.envelope
     return (
         a.origin in _PEOPLE
         and b.origin in _PEOPLE
         and a.kind is EnvelopeKind.TEXT
         and not a.chain
+        and a.person.client is None is b.person.client
         and first.attempts == 0 == row.attempts
         and (a.sender, a.user, a.kind, a.chain, a.reply_target) == (b.sender, b.user, b.kind, b.chain, b.reply_target)
     )

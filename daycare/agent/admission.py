@@ -235,7 +235,8 @@ def _envelope(user: User, path: Path, inbound: Inbound, files: tuple[File, ...])
     if not text.strip() and not files:
         raise InvalidError("MESSAGE_EMPTY", f"posting to {path}: there is no text", hint="say something")
     note = inbound.kind == "note"
-    command = not note and inbound.origin in (Origin.PERSON, Origin.GROUP) and is_command(text)
+    alone = inbound.client is not None and inbound.client.apart  # a command would be about the agent's conversation
+    command = not note and not alone and inbound.origin in (Origin.PERSON, Origin.GROUP) and is_command(text)
     about = Person(
         name=inbound.name[:KEY_MAX_CHARS],
         chat=inbound.chat,
@@ -243,6 +244,7 @@ def _envelope(user: User, path: Path, inbound: Inbound, files: tuple[File, ...])
         context=inbound.context[:CONTEXT_MAX_CHARS],
         message=inbound.message,
         more=dict(inbound.meta),
+        client=inbound.client,
     )
     return Envelope(
         to=str(path),

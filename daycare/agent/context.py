@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from daycare.agent import tokens
 from daycare.agent.attachments import AttachedFiles, shown
+from daycare.agent.client_context import client_conversation
 from daycare.agent.compaction import CompactionJob, Compactor
 from daycare.agent.context_view import ContextView as ContextView
 from daycare.agent.context_view import Sight as Sight
 from daycare.agent.context_view import cut as cut
 from daycare.agent.context_view import viewed
-from daycare.agent.conversations import Conversations, StampedTurn
+from daycare.agent.conversations import Conversations, StampedTurn, Stretch
 from daycare.agent.prompt import recalled, stamped
 from daycare.agent.recall import Recollection
 from daycare.agent.shortening import Shortener
@@ -36,7 +37,8 @@ from daycare.inference.pool import Failure, ModelAnswer, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
-from daycare.store.records import Agent, Step, Summary, Turn, User
+from daycare.store.records import Agent, InboxRow, Step, Summary, Turn, User
+from daycare.store.records_conversations import APART
 from daycare.store.records_prompts import PromptBase, ShownPrompt
 from daycare.store.sqlite.store import Store
 
@@ -72,10 +74,20 @@ class Contexts:
         self.token_ratios = TokenRatios()
         self._remembered: Bounded[str, Remembered] = Bounded(CONTEXT_KNOWN_MAX)
 
-    def open(self, agent: Agent, user: User, turn: Turn, steps: Sequence[Step], number: Callable[[], int]) -> "Window":
+    def open(
+        self,
+        agent: Agent,
+        user: User,
+        turn: Turn,
+        rows: Sequence[InboxRow],
+        steps: Sequence[Step],
+        number: Callable[[], int],
+    ) -> "Window":
         """Return a turn's window; `steps` are those journaled so far, `number` takes the next step's number."""
         compactions = sum(step.kind == "summary" for step in steps)
-        return Window(self, agent, user, turn, number, compactions)
+        return Window(
+            self, agent, user, turn, number, compactions, client_conversation(rows) if turn.session == APART else None
+        )
 
     def remembered(self, agent_id: str, session: int) -> Remembered:
         """Return what is remembered of a session, to be read or written."""
@@ -104,12 +116,13 @@ class Contexts:
         request: InferRequest,
         said: Sequence[Message] = (),
         before: int = ALL,
+        instead: Stretch | None = None,
     ) -> ContextView:
-        """Read a session's conversation below a turn: the summary, and the turns after it that may fit."""
-        summary = await self.store.summaries.latest(agent.id, session)
+        """Read the conversation below a turn: summary and turns that may fit; `instead` of a session's that is given."""
+        summary = await self.store.summaries.latest(agent.id, session) if instead is None else None
         mark = summary.through if summary else 0
-        left_out = self.remembered(agent.id, session).left_out
-        past = await self.conversations.newest(
+        left_out = self.remembered(agent.id, session).left_out if instead is None else 0
+        past = instead or await self.conversations.newest(
             agent.id,
             session,
             user.zone,
@@ -151,10 +164,17 @@ class Contexts:
 
 
 class Window:
-    """The context of one turn's model calls."""
+    """The context of one turn's model calls; `instead` is what one that stands alone has as its conversation."""
 
     def __init__(
-        self, contexts: Contexts, agent: Agent, user: User, turn: Turn, number: Callable[[], int], compactions: int
+        self,
+        contexts: Contexts,
+        agent: Agent,
+        user: User,
+        turn: Turn,
+        number: Callable[[], int],
+        compactions: int,
+        instead: Stretch | None,
     ) -> None:
         self._contexts = contexts
         self._agent = agent
@@ -162,6 +182,8 @@ class Window:
         self._turn = turn
         self._number = number
         self._compactions = compactions
+        self._instead = instead
+        self._alone = Remembered() if instead is not None else None
         self._shortener = Shortener(contexts.store, agent, turn)
         self._told: tuple[int, int] = (0, 0)  # what was last reported: left out up to, and results
         self._last: tuple[ContextView, Sequence[Message]] | None = None  # what was sent, and the turn's own words in it
@@ -282,7 +304,9 @@ class Window:
 
     @property
     def _remembered(self) -> Remembered:
-        return self._contexts.remembered(self._agent.id, self._turn.session)
+        return (
+            self._alone if self._instead is not None else self._contexts.remembered(self._agent.id, self._turn.session)
+        )
 
     def _ratio(self, plan: Sequence[ModelChoice]) -> float:
         return self._contexts.token_ratios.of(self._agent.id, str(plan[0])).ratio
@@ -293,7 +317,15 @@ class Window:
         said = self._shortener.shortened(said)
         turn = self._turn
         return await self._contexts.view(
-            self._agent, self._user, turn.session, plan, budget, request, said, before=turn.turn
+            self._agent,
+            self._user,
+            turn.session,
+            plan,
+            budget,
+            request,
+            said,
+            before=turn.turn,
+            instead=self._instead,
         )
 
     async def _compact(
@@ -301,7 +333,7 @@ class Window:
     ) -> bool:
         """Sum up the turns that are older than those to keep; whether that changed anything."""
         too_soon = not forced and self._contexts.clock.steady_s() < self._remembered.again_s
-        if too_soon or self._compactions >= COMPACTIONS_MAX:
+        if too_soon or self._compactions >= COMPACTIONS_MAX or self._instead is not None:
             return False
         room = int(budget.compact_at / ratio) - view.fixed_tokens - view.said_tokens - budget.summary
         before, older = cut(view, min(int(budget.keep / ratio), room), self._turn.turn)

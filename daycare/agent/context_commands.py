@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Command, CommandAnswer, Commands
 from daycare.agent.compaction import CompactionJob
-from daycare.agent.context import ALL, Contexts, ContextView
+from daycare.agent.context import ALL, Contexts
+from daycare.agent.context_view import ContextView
 from daycare.agent.sections import Prompts
 from daycare.agent.tokens import TokenBudget
 from daycare.base.limits import COMPACTIONS_MAX

@@ -29,6 +29,7 @@ from daycare.base.scope import user_in
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, InboxRow, Reply, Step, Turn, TurnEnd
+from daycare.store.records_conversations import APART
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
@@ -101,7 +102,7 @@ class Endings:
             turn=turn.turn,
             state="stopped" if stopped else "done",
             seqs=tuple(row.seq for row in (*thought.rows, *thought.answers)),
-            history=history,
+            history=history if turn.session != APART else (),
             result=thought.reply,
             replies=replies,
             deliveries=deliveries,
@@ -296,7 +297,7 @@ class Endings:
                 turn,
                 code=error.code,
                 reason=error.message,
-                history=history,
+                history=history if turn.session != APART else (),
                 replies=replies,
                 posts=posts,
                 answers=[row.seq for row in answers if row.seq not in turn.seqs],

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from daycare.actors.permission_checks import PermissionChecks
+from daycare.agent.client_context import client_section
 from daycare.agent.hooks import Hooks
 from daycare.agent.kinds import messages_of
 from daycare.agent.recall import NOTHING, Recalls
-from daycare.agent.sections import Prompts
+from daycare.agent.sections import Prompts, with_program
 from daycare.agent.steps import Prompting, TurnPrompt
 from daycare.base.permission import READ_MEMORY, Decision
 from daycare.store.records import Agent, InboxRow, Turn, User
@@ -32,6 +33,7 @@ class Prompter:
             may = (await self.permissions.may(agent.path, READ_MEMORY, agent.path)).decision is Decision.ALLOW
             recalled = await self.recaller.of(agent, user, turn, rows) if may else NOTHING
             made = await self.prompts.of(agent, user, turn.session, recalled.blocks, recalled.excerpts)
+            made = with_program(made, client_section(rows, made.base.mark), recalled.blocks)
             return TurnPrompt(replace(made.request, messages=told), recalled, made.base)
 
         return prompting

@@ -42,7 +42,7 @@ from daycare.rules.chunks import chunks
 from daycare.rules.document_paths import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
 from daycare.settings import Live
 from daycare.store.records import Agent, AgentConfig, Commit, User
-from daycare.store.records_prompts import PromptBase
+from daycare.store.records_prompts import PromptBase, PromptPart, digest_of_base
 from daycare.store.sqlite.store import Store
 
 PROMPT_OTHERS_MAX: Final = 50  # of other agents in that list: a model picks badly from more, and can ask for all
@@ -205,6 +205,15 @@ class _Kept(NamedTuple):
     state: object
     recalled: Recalled
     made: MadePrompt
+
+
+def with_program(made: MadePrompt, text: str, recalled: Recalled) -> MadePrompt:
+    """Return a prompt with what a program says about its answer, before what was `recalled`; the same for ""."""
+    if not text:
+        return made
+    base = made.base
+    parts = (*base.parts, PromptPart("program", text))
+    return _made(replace(base, parts=parts, digest=digest_of_base(parts, base.zone, base.room)), recalled)
 
 
 def _made(base: PromptBase, recalled: Recalled) -> MadePrompt:

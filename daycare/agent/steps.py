@@ -30,6 +30,7 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent, Effects, InboxRow, Step, Turn, User
+from daycare.store.records_conversations import APART
 from daycare.store.records_prompts import PromptBase, ShownPrompt
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
@@ -152,7 +153,7 @@ class Thinker:
         first = [row for row in rows if row.seq in named and row not in answers]
         prompt = await prompting(rows)
         course = Course(agent, user, turn, prompt, prompting, first, messages_of(first), prompt.recalled)
-        course.window = self._contexts.open(agent, user, turn, steps, course.number)
+        course.window = self._contexts.open(agent, user, turn, rows, steps, course.number)
         await self._replay(course, rows, steps)
         if not course.model_calls:
             await self._call_as_approved(course)
@@ -273,8 +274,9 @@ class Thinker:
         payer = Payer.of(agent, turn.turn, turn.trace, background=background)
         said = [*request.messages, *course.said]
         answer = await course.window.infer(plan, request, said, payer, show, failed)
-        shown = course.window.shown(course.prompt.base, course.prompt.recalled, len(course.said))
-        course.shown = shown.goes_on(course.shown)
+        if turn.session != APART:  # nothing is kept of which it could be made again
+            shown = course.window.shown(course.prompt.base, course.prompt.recalled, len(course.said))
+            course.shown = shown.goes_on(course.shown)
         course.model_calls += 1
         course.usage = course.usage + answer.completion.usage
         return answer

@@ -1,6 +1,6 @@
 """The application: all routes, one way to refuse, one bound for bodies."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import trio
@@ -16,7 +16,6 @@ from daycare.api import (
     routes_dead,
     routes_files,
     routes_messages,
-    routes_openai,
 )
 from daycare.api.callers import SOCKET, admits
 from daycare.api.routes_openapi import OpenApiRoutes
@@ -35,7 +34,6 @@ def build(services: Services) -> Starlette:
     routes = [
         *routes_messages.Messages(services, closing).routes(),
         *routes_files.FileRoutes(services).routes(),
-        *routes_openai.OpenAIRoutes(services, closing).routes(),
         *routes_agents.AgentRoutes(services).routes(),
         *routes_dead.DeadLetterRoutes(services).routes(),
         *(route for feature in services.features for route in feature.routes(closing)),
@@ -43,7 +41,13 @@ def build(services: Services) -> Starlette:
     routes += OpenApiRoutes(routes).routes()  # of itself, too
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(BodyBound, uploads={path for feature in services.features for path in feature.uploads})],
+        middleware=[
+            Middleware(
+                BodyBound,
+                uploads={path for feature in services.features for path in feature.uploads},
+                bodies={path: most for feature in services.features for path, most in feature.bodies.items()},
+            )
+        ],
         exception_handlers={
             DaycareError: errors.refused,
             HTTPException: errors.unrouted,
@@ -83,12 +87,13 @@ class BodyBound:
     """Reads every request's body before its route runs, and refuses what is too large or too slow.
 
     Also for routes that take no body: the server's connection waits until somebody has read it. What is posted to
-    `uploads` is read by its route.
+    `uploads` is read by its route; `bodies` are routes that take larger ones, in bytes.
     """
 
-    def __init__(self, app: ASGIApp, uploads: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, uploads: Collection[str], bodies: Mapping[str, int]) -> None:
         self._app = app
         self._uploads = uploads
+        self._most = {routes_files.FILES: FILE_MAX_BYTES, **bodies}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -96,7 +101,7 @@ class BodyBound:
             await self._app(scope, receive, send)
             return
         try:
-            most = FILE_MAX_BYTES if scope["path"] == routes_files.FILES else API_BODY_MAX_BYTES
+            most = self._most.get(scope["path"], API_BODY_MAX_BYTES)
             if _announced(scope) > max(API_BODY_READ_MAX_BYTES, most):
                 raise _too_large(most)
             with trio.fail_after(API_BODY_DEADLINE_S):

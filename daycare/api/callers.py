@@ -30,6 +30,7 @@ class May(StrEnum):
     READ = "read"  # the same without changing anything
     PERSON = "person"  # what a person may, with their own agents
     APPROVE = "approve"  # to decide what that person's agents ask for, and nothing else
+    SPEAK = "speak"  # to speak OpenAI's protocol for people whom a program names, and nothing else
 
 
 def _as_it_is(error: DaycareError) -> DaycareError:
@@ -57,7 +58,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def own_only(self) -> bool:
         """Whether only what is the user's may be seen."""
-        return self.may in (May.PERSON, May.APPROVE) or bool(self.paths)
+        return self.may in (May.PERSON, May.APPROVE, May.SPEAK) or bool(self.paths)
 
     def actor(self, key: str) -> str:
         """Return who did something under a connector key, as it is told later: with the token, if there is one."""

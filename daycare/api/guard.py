@@ -30,7 +30,11 @@ _BEARER: Final = "bearer "
 _SHOWN_CHARS: Final = 200
 _PREFLIGHT: Final = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-    (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, last-event-id, traceparent"),
+    (
+        b"access-control-allow-headers",
+        b"authorization, content-type, idempotency-key, last-event-id, traceparent,"
+        b" x-daycare-conversation, x-daycare-task",
+    ),
     (b"access-control-max-age", b"600"),
 )
 

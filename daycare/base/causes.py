@@ -4,16 +4,36 @@ A connector can only make a `Person`: whatever it hands in, no message of its pe
 task, a signal, or an answer that a call waits for.
 """
 
-from typing import Final
+from typing import Any, Final, Literal
 
 import msgspec
+
+
+class ClientMessage(msgspec.Struct, frozen=True, array_like=True):
+    """One message of a conversation as a program tells of it."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+class ClientContext(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the program in which somebody writes adds to a message, for the turn that answers it.
+
+    `system` is what it says about the answer. `apart`: the turn stands alone, with what was `said` before, oldest
+    first, in place of the agent's conversation, and leaves nothing in it.
+    """
+
+    system: str = ""
+    apart: bool = False
+    said: tuple[ClientMessage, ...] = ()
 
 
 class Person(msgspec.Struct, frozen=True, omit_defaults=True, tag="person"):
     """Somebody said it over a connector; all of it is their platform's or their own word.
 
     `name` is what they call themselves, `chat` the group, `context` what they quote, `message` the platform's id,
-    `edits` the key of the message that this one corrects. `more` is what the connector noted besides.
+    `edits` the key of the message that this one corrects. `more` is what the connector noted besides, `client` what
+    their program adds.
     """
 
     name: str = ""
@@ -23,6 +43,12 @@ class Person(msgspec.Struct, frozen=True, omit_defaults=True, tag="person"):
     message: str = ""
     edits: str = ""
     more: dict[str, str] = {}
+    client: ClientContext | None = None
+
+    @property
+    def apart(self) -> bool:
+        """Whether its turn stands alone."""
+        return self.client is not None and self.client.apart
 
 
 class AgentQuestion(msgspec.Struct, frozen=True, omit_defaults=True, tag="question"):
@@ -112,13 +138,17 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True, tag="ending"):
 Cause = Person | AgentQuestion | Answer | JobRun | TaskWork | Signalled | Beat | Handoff | Approved | Ending
 
 NOBODY_IN_PARTICULAR: Final = Person()
+_PLATFORMS: Final = ("name", "chat", "album", "context", "message", "edits")
 
 
 def words_in(cause: Cause | None) -> list[str]:
     """Return what people and their platforms said in a cause; the others hold nothing of theirs."""
     if not isinstance(cause, Person):
         return []
-    return [cause.name, cause.chat, cause.album, cause.context, cause.message, cause.edits, *cause.more.values()]
+    words = [cause.name, cause.chat, cause.album, cause.context, cause.message, cause.edits, *cause.more.values()]
+    if cause.client is not None:
+        words += [cause.client.system, *(each.text for each in cause.client.said)]
+    return words
 
 
 def of_earlier(meta: dict[str, str], origin: str, kind: str, sender: str) -> Cause | None:
@@ -157,7 +187,7 @@ def of_earlier(meta: dict[str, str], origin: str, kind: str, sender: str) -> Cau
         case "text", "agent" if "wait" in meta:
             found = AgentQuestion(meta["wait"], meta["asker"], _session(meta))
         case _, "person" | "group" | "forward" | "file":
-            known = {name: meta[name] for name in Person.__struct_fields__[:-1] if name in meta}
+            known: dict[str, Any] = {name: meta[name] for name in _PLATFORMS if name in meta}
             found = Person(**known, more={name: text for name, text in meta.items() if name not in known})
     return found
 

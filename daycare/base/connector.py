@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.base import wellformed
+from daycare.base.causes import ClientContext
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice, File, Origin
 
@@ -74,7 +75,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     Where: `path` is the agent meant, empty for the one that belongs to the connector. `message` is the platform's
     number of it, which the answer may name as its question; `reply_target` sends the answer elsewhere on that platform.
     `at_ms` is when the platform says that it was said, 0 for now. `trace` joins it to what others record of it (the
-    32 hex digits of a W3C trace id); without one it begins a trace of its own.
+    32 hex digits of a W3C trace id); without one it begins a trace of its own. `client` is what the program in which
+    they write adds to it.
     """
 
     connector: str
@@ -98,6 +100,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     replies_to: str = ""
     at_ms: int = 0
     trace: str = ""
+    client: ClientContext | None = None
 
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.history.rows import HistoryRows
     from daycare.features.memory.documents.rows import DocumentRows
     from daycare.features.memory.store.rows import MemoryRows
+    from daycare.features.openai.rows import ExchangeRows
     from daycare.features.signals.rows import HeartbeatRows, SignalRows
     from daycare.features.tasks.rows import TaskRows
     from daycare.features.tokens.rows import TokenRows
@@ -36,6 +37,7 @@ def rows() -> "Sequence[type[Rows]]":
         ExportRows,
         HistoryRows,
         PromptRows,
+        ExchangeRows,
         MemoryRows,
         DocumentRows,
         SignalRows,

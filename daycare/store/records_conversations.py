@@ -1,8 +1,12 @@
 """What is read of conversations: the turns of a session that have ended."""
 
+from typing import Final
+
 import msgspec
 
 from daycare.base.messages import Message
+
+APART: Final = 0  # the session of turns that stand alone: an agent's own begin at 1
 
 
 class PastTurn(msgspec.Struct, frozen=True):

@@ -50,6 +50,7 @@ from daycare.features.health.service import HealthService
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.service import MemoryFeature
 from daycare.features.models import Models
+from daycare.features.openai import OpenAIFeature
 from daycare.features.pairing import PairingFeature
 from daycare.features.people import PeopleFeature
 from daycare.features.signals import Signals
@@ -372,6 +373,7 @@ async def open_api(
                 Budgeting(store, directory, budgets, clock, "ann"),
                 PairingFeature(store, directory, clock, "ann"),
                 Models(pool, "ann"),
+                OpenAIFeature(store, router, bus, clock, live, accept, None, "ann"),
                 PeopleFeature(store, vault, permissions, "ann"),
                 BackingUp(Backups(Home(folder), live, store, clock)),
                 Exporting(ExportEngine(store, directory, lambda config: None, clock, folder, "direct:ann", live)),

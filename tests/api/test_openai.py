@@ -32,7 +32,7 @@ async def test_who_goes_away_in_the_midst_of_a_stream_finds_the_answer_later(api
 async def test_an_answer_that_is_late_is_an_error_and_no_empty_answer(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daycare.api.routes_openai.API_WAIT_MAX_S", 0.05)
+    monkeypatch.setattr("daycare.features.openai.talking.API_WAIT_MAX_S", 0.05)
     api.echo.hold = trio.Event()
     answer = await api.client.post(ROUTE, json=SAID)
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "ANSWER_LATE")

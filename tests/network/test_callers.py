@@ -44,9 +44,10 @@ def test_nobody_without_a_token_gets_through_to_any_route(network: Network) -> N
 
 def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_there_are_none(network: Network) -> None:
     network.add("phone", user="bob", may="approve")
+    network.add("webui", may="speak")
     allowed = set()
     for method, path, endpoint in routes(network):
-        for who, may in (("bob", May.PERSON), ("phone", May.APPROVE)):
+        for who, may in (("bob", May.PERSON), ("phone", May.APPROVE), ("webui", May.SPEAK)):
             if may in getattr(endpoint, "callers", ()):
                 allowed.add(f"{may} {method} {path}")
                 continue
@@ -55,13 +56,18 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     decisions = {"GET /v1/approvals", "GET /v1/approvals/1", "POST /v1/approvals/approve"}
     decisions |= {"POST /v1/approvals/1/decide", "POST /v1/approvals/1/undo", "GET /v1/openapi.json"}
     talk = {"POST /v1/messages", "POST /v1/stop", "GET /v1/inbox", "GET /v1/replies", "POST /v1/replies/ack"}
-    talk |= {"GET /openai/v1/models", "POST /openai/v1/chat/completions"}
+    openai = "/openai/v1"
+    talk |= {f"GET {openai}/models", f"GET {openai}/models/1", f"POST {openai}/chat/completions"}
+    talk |= {f"POST {openai}/responses", f"GET {openai}/responses/1", f"DELETE {openai}/responses/1"}
+    talk |= {f"POST {openai}/embeddings"}
     agents = {"GET /v1/agents", "GET /v1/agent", "GET /v1/events"}
     agents |= {"GET /v1/history", "GET /v1/turns/1/prompt", "GET /v1/trace/1"}
     oneself = {"GET /", "GET /v1/session", "POST /v1/logout", "POST /v1/tickets", "GET /v1/login", "POST /v1/login"}
     assert {each for each in allowed if each.startswith("approve")} == {
         f"approve {each}" for each in decisions | oneself
     }
+    speaks = {f"speak {each}" for each in talk if openai in each}
+    assert {each for each in allowed if each.startswith("speak")} == speaks
     assert {each for each in allowed if each.startswith("person")} == {
         f"person {each}" for each in decisions | talk | agents | oneself
     }

@@ -12,9 +12,11 @@ from tests.network.conftest import Network
 
 
 @contextmanager
-def client(network: Network, who: str = "bob") -> Iterator[openai.OpenAI]:
+def client(network: Network, who: str = "bob", conversation: str = "main") -> Iterator[openai.OpenAI]:
     base = f"http://127.0.0.1:{network.port}/openai/v1"
-    with openai.OpenAI(base_url=base, api_key=network.tokens[who] or "none", max_retries=0) as made:
+    headers = {"X-Daycare-Conversation": conversation} if conversation else {}
+    key = network.tokens[who] or "none"
+    with openai.OpenAI(base_url=base, api_key=key, max_retries=0, default_headers=headers) as made:
         yield made
 
 
@@ -81,11 +83,70 @@ def test_a_repeat_of_a_key_is_the_same_message(network: Network) -> None:
     assert len([message for message in history if message["role"] == "user"]) == 1
 
 
+def test_without_a_conversation_nothing_is_remembered(network: Network) -> None:
+    with client(network, conversation="") as api:
+        api.chat.completions.create(**said("my dog is called Rex"))
+        history = [{"role": "user", "content": "my dog is called Max"}, {"role": "assistant", "content": "Noted."}]
+        asked = {"role": "user", "content": "what is my dog called?"}
+        told = api.chat.completions.create(model="daycare", messages=[*history, asked])  # type: ignore[list-item]
+        assert told.choices[0].message.content == "Your dog is called Max."
+        untold = api.chat.completions.create(**said("what is my dog called?"))
+        assert "Rex" not in (untold.choices[0].message.content or "")
+    assert network.locally("GET", "/v1/agent", path="/bob/direct")["history"] == []
+
+
+def test_a_response_is_gone_on_from_by_its_id(network: Network) -> None:
+    with client(network, conversation="") as api:
+        first = api.responses.create(model="daycare", input="my dog is called Rex", instructions="Be brief.")
+        assert first.status == "completed" and first.usage is not None and first.usage.total_tokens >= 0
+        again = api.responses.create(model="daycare", input="what is my dog called?", previous_response_id=first.id)
+        assert again.output_text == "Your dog is called Rex." and again.previous_response_id == first.id
+        assert api.responses.retrieve(first.id).output_text == first.output_text
+        api.responses.delete(first.id)
+        with pytest.raises(openai.NotFoundError):
+            api.responses.retrieve(first.id)
+        once = api.responses.create(model="daycare", input="hello", store=False)
+        with pytest.raises(openai.NotFoundError):
+            api.responses.retrieve(once.id)
+    with client(network, "ann", "") as api, pytest.raises(openai.NotFoundError):
+        api.responses.retrieve(again.id)
+    assert all_confirmed(network, "/bob/direct")
+
+
+def test_a_response_comes_as_a_stream_of_numbered_events(network: Network) -> None:
+    with client(network, conversation="") as api:
+        events = list(api.responses.create(model="daycare", input="my dog is called Rex", stream=True))
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        kinds = [event.type for event in events]
+        assert kinds[:4] == [
+            "response.created",
+            "response.in_progress",
+            "response.output_item.added",
+            "response.content_part.added",
+        ]
+        assert kinds[-4:] == [
+            "response.output_text.done",
+            "response.content_part.done",
+            "response.output_item.done",
+            "response.completed",
+        ]
+        assert set(kinds[4:-4]) == {"response.output_text.delta"}
+        with api.responses.stream(model="daycare", input="what is my dog called?") as stream:
+            final = stream.get_final_response()
+        assert final.status == "completed" and final.output_text
+        assert api.responses.retrieve(final.id).output_text == final.output_text
+
+
 def test_models_are_the_agents_that_one_may_talk_to(network: Network) -> None:
     network.locally("POST", "/v1/messages", {"text": "hello", "wait_s": 20})
     with client(network) as api:
         api.chat.completions.create(**said("hello"))
         assert [model.id for model in api.models.list()] == ["daycare", "daycare/bob/direct"]
+        assert api.models.retrieve("daycare").object == "model"
+        assert api.models.retrieve("daycare/bob/direct").id == "daycare/bob/direct"
+        for other in ("daycare/ann/direct", "daycare/bob/agent/none", "gpt-4"):
+            with pytest.raises(openai.NotFoundError):
+                api.models.retrieve(other)
     with client(network, "operator") as api:
         assert {"daycare/ann/direct", "daycare/bob/direct"} <= {model.id for model in api.models.list()}
 

@@ -30,7 +30,7 @@ TIMES: Final = {
     AGE: """agents.ended_at api_tokens.revoked_at prompt_layouts.created_at
         approvals.decided_at cron_runs.ended_at dead_letters.created_at dropped_letters.last_at
         events.at files.created_at history.ended_at inbox.done_at memories.created_at
-        memory_marks.oldest_at outbox.created_at
+        memory_marks.oldest_at openai_exchanges.created_at outbox.created_at
         outbox.sent_at signals.ended_at spend.at tasks.ended_at""",
     CALENDAR: """api_tokens.expires_at cron_jobs.next_at
         cron_runs.created_at cron_runs.due_at cron_runs.post_at memories.until_ms

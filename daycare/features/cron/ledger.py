@@ -14,6 +14,7 @@ from daycare.features.cron.model import CronFiring, CronJob, CronNews, CronPost,
 from daycare.features.tasks import rows as tasks
 from daycare.features.tasks.records import TaskTold
 from daycare.store.records import AgentConfig
+from daycare.store.records_conversations import APART
 from daycare.store.sqlite import agents, inbox, outbox
 from daycare.store.sqlite.facts import Follower, Heed, MessageEnded, ReplyMoved, TurnAnswered
 from daycare.store.sqlite.sql import Select
@@ -209,7 +210,9 @@ def _end(tx: Tx, no: int, state: str, reason: str) -> None:
 
 def _has_turns(tx: Tx, agent_id: str) -> bool:
     agent = agents.must_get(tx, agent_id)
-    newest = tx.one("SELECT session FROM turns WHERE agent_id = ? ORDER BY turn DESC LIMIT 1", (agent_id,))
+    newest = tx.one(
+        "SELECT session FROM turns WHERE agent_id = ? AND session <> ? ORDER BY turn DESC LIMIT 1", (agent_id, APART)
+    )
     return newest is not None and newest[0] == agent.session
 
 

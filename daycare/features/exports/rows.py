@@ -63,7 +63,7 @@ INSERT INTO exported SELECT row_number() OVER (ORDER BY path) - 1, id, path FROM
     WHERE state <> 'dead' AND user = :user AND (path = :path OR path > :path || '/' AND path < :path || '0');
 CREATE TEMP TABLE turn_places (place INTEGER PRIMARY KEY, turn INTEGER NOT NULL UNIQUE, trace TEXT NOT NULL);
 INSERT INTO turn_places SELECT row_number() OVER (ORDER BY t.turn), t.turn, t.trace FROM turns t
-    JOIN history h USING (turn) JOIN exported e ON e.id = t.agent_id;
+    JOIN history h USING (turn) JOIN exported e ON e.id = t.agent_id WHERE t.session > 0;
 CREATE TEMP TABLE trace_places (trace TEXT PRIMARY KEY, place INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO trace_places SELECT trace, min(place) FROM turn_places GROUP BY trace;
 CREATE TEMP TABLE memory_places (place INTEGER PRIMARY KEY, no INTEGER NOT NULL UNIQUE);

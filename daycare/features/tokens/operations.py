@@ -22,13 +22,16 @@ class AddToken(Operation, frozen=True, kw_only=True):
     """Make a token with which a program may use the API over the network. It is shown once.
 
     A person's token does what that person may, with their own agents, one to approve only decides what these ask for;
-    an operator's does all, one to read changes nothing. With paths it is for those of the person's agents only.
+    an operator's does all, one to read changes nothing. One to speak is for a program that several people use: with it,
+    it speaks OpenAI's protocol for those whom it names. With paths it is for those of the person's agents only.
     """
 
     ROUTE = "POST /v1/tokens"
     STATUS = 201
     name: TokenName
-    may: Annotated[May, meaning("What it is good for: operator, read, person or approve", metavar="WHAT")] = May.PERSON
+    may: Annotated[May, meaning("What it is good for: operator, read, person, approve or speak", metavar="WHAT")] = (
+        May.PERSON
+    )
     user: Whose | None = None
     paths: Paths = ""
     days: Days | None = None

@@ -37,7 +37,7 @@ _CODES_MAX: Final = 32
 _TICKETS_MAX: Final = 10_000  # more than a token may ask for while they are good
 _USED_EVERY_MS: Final = 60_000
 _DAY_MS: Final = 86_400_000
-_OPERATORS: Final = (May.OPERATOR, May.READ)
+_OPERATORS: Final = (May.OPERATOR, May.READ, May.SPEAK)  # for users who operate the installation
 
 
 class Newcomer(NamedTuple):

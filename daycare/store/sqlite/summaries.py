@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from daycare.base.messages import Message
 from daycare.store.records import Step, Summary
-from daycare.store.records_conversations import Past, PastTurn
+from daycare.store.records_conversations import APART, Past, PastTurn
 from daycare.store.sqlite import journal
 from daycare.store.sqlite.read_cache import ReadCache
 from daycare.store.sqlite.sql import Select, insert_into
@@ -71,8 +71,8 @@ class Summaries:
         """
         rows = self._reader.execute(
             "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
-            " WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? ORDER BY t.turn DESC",
-            (agent_id, after, before),
+            " WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session <> ? ORDER BY t.turn DESC",
+            (agent_id, after, before, APART),
         )
         past = _until((row for row in rows), session, max_chars, after, max_messages)
         return replace(past, turns=tuple(reversed(past.turns)))

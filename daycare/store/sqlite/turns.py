@@ -9,6 +9,7 @@ import msgspec
 from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.messages import Envelope, EnvelopeKind, Message
 from daycare.store.records import Agent, Effects, InboxRow, Reply, Step, Turn, TurnEnd
+from daycare.store.records_conversations import APART
 from daycare.store.records_prompts import ShownPrompt
 from daycare.store.sqlite import (
     behaviours,
@@ -45,7 +46,7 @@ class TurnStore:
         self._reader = reader
 
     async def begin(self, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
-        """Journal that a turn starts on these rows (at least one), in the agent's current session.
+        """Journal that a turn starts on these rows (at least one), in the agent's current session or in `APART`.
 
         Its attempt is one more than the most tried of them. Raises `ConflictError` (`AGENT_DEAD`) after a burial.
         """
@@ -229,8 +230,8 @@ class TurnStore:
         """Return the newest messages of the current session, oldest first: whole turns, until there are `limit`."""
         rows = self._reader.execute(
             "SELECT h.messages, t.session FROM turns t LEFT JOIN history h USING (turn)"
-            " WHERE t.agent_id = ? ORDER BY t.turn DESC LIMIT ?",
-            (agent_id, limit),
+            " WHERE t.agent_id = ? AND t.session <> ? ORDER BY t.turn DESC LIMIT ?",
+            (agent_id, APART, limit),
         )
         turns: list[tuple[Message, ...]] = []
         total = 0
@@ -277,6 +278,7 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
             )
         session = int(row[0])
         tx.memory.sessions[agent.id] = session
+    session = APART if first.person.apart or (old is not None and old.session == APART) else session
     tx.run(
         "INSERT INTO turns (agent_id, session, user, origin, trace, attempt, interrupted, seqs, started_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -151,6 +151,14 @@ class Embedding:
         vector: Floats = (await self._ask([topic(text[:EMBED_TEXT_MAX_CHARS])]))[0]
         return vector
 
+    async def vectors(self, texts: Sequence[str]) -> "Floats":
+        """Return the vectors of texts that are nobody's memory. Raises as `question`."""
+        if self.trouble is not None:
+            raise self.trouble
+        with trio.move_on_after(EMBED_QUESTION_S):
+            await self._open()
+        return await self._ask(texts)
+
     async def at_once(self, texts: Sequence[str]) -> NewVectors | None:
         """Return the vectors of texts that are about to be kept, None if the embedder is not quick, or not well."""
         if self._embed is None or not self._quick or self.trouble is not None or not texts:

@@ -1,0 +1,66 @@
+"""Agents as models: `daycare` is the caller's own, `daycare/ann/agent/scribe` the one at that path."""
+
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import answer
+from daycare.base.errors import NotFoundError
+from daycare.base.limits import API_PAGE_MAX_ROWS
+from daycare.features.openai.speakers import Speakers, talkers
+from daycare.store.sqlite.agents import Agents
+
+MODEL: Final = "daycare"
+
+
+class OpenAIModelRoutes:
+    """`/openai/v1/models`."""
+
+    def __init__(self, agents: Agents, speakers: Speakers) -> None:
+        self._agents = agents
+        self._speakers = speakers
+
+    def routes(self) -> list[Route]:
+        """Return the routes of models."""
+        return [Route("/openai/v1/models", self.find), Route("/openai/v1/models/{model:path}", self.get)]
+
+    @talkers
+    async def find(self, request: Request) -> Response:
+        """List the agents that can be talked to, as models."""
+        caller = await self._speakers.of(request)
+        user = caller.user if caller.own_only else None
+        agents = await self._agents.find(user=user, limit=API_PAGE_MAX_ROWS)
+        models = [_model(MODEL, 0), *(_model(f"{MODEL}{agent.path}", agent.created_at) for agent in agents)]
+        return answer({"object": "list", "data": models})
+
+    @talkers
+    async def get(self, request: Request) -> Response:
+        """Show one agent as a model."""
+        caller, name = await self._speakers.of(request), request.path_params["model"]
+        path = path_of(name)
+        if not path:
+            return answer(_model(MODEL, 0))
+        caller.check_path(path)
+        agent = await self._agents.at(path)
+        if agent is None:
+            raise _unknown(name)
+        return answer(_model(name, agent.created_at))
+
+
+def path_of(model: str) -> str:
+    """Return the path of the agent that a model stands for, "" for the caller's own. Raises `NotFoundError`."""
+    name, slash, path = model.partition("/")
+    if name != MODEL or (slash and not path):
+        raise _unknown(model)
+    return f"/{path}" if path else ""
+
+
+def _unknown(model: str) -> NotFoundError:
+    what = f"looking up a model: none is called {model[:200]}"
+    return NotFoundError("MODEL_UNKNOWN", what, hint=f"{MODEL}, or {MODEL}/PATH; GET /openai/v1/models lists them")
+
+
+def _model(name: str, created_ms: int) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": created_ms // 1_000, "owned_by": MODEL}

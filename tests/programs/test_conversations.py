@@ -1,0 +1,116 @@
+"""Which conversation a request is part of, and what an agent is told of it."""
+
+import pytest
+
+from daycare.features.openai.requests import CLIENT_SAID_MAX_CHARS
+from tests.programs.conftest import CHAT, Programs, token, words
+
+REX = ({"role": "user", "content": "I am Rex"}, {"role": "assistant", "content": "Hello Rex"})
+
+
+async def test_without_a_conversation_the_request_is_all_there_is(programs: Programs) -> None:
+    assert words(await programs.chat(*REX, "who am I?")) == "echo: who am I?"
+    assert programs.read == [("user", "I am Rex"), ("assistant", "Hello Rex"), ("user", "who am I?")]
+    await programs.chat("and now?")
+    assert programs.read == [("user", "and now?")]
+    assert await programs.history() == [], "nothing of it is kept"
+
+
+async def test_in_main_only_the_last_words_go_to_the_agents_own_conversation(programs: Programs) -> None:
+    await programs.house.talk("I am Max")
+    await programs.chat(*REX, "who am I?", in_="main")
+    assert programs.read == [("user", "I am Max"), ("assistant", "echo: I am Max"), ("user", "who am I?")]
+    assert await programs.history() == ["I am Max", "echo: I am Max", "who am I?", "echo: who am I?"]
+
+
+async def test_a_conversation_by_another_name_is_kept_and_is_not_the_agents(programs: Programs) -> None:
+    await programs.chat(*REX, "one", in_="blue")
+    assert len(programs.read) == 3, "a new one begins with what the program tells of"
+    await programs.chat("elsewhere", in_="red")
+    one = ({"role": "user", "content": "one"}, {"role": "assistant", "content": "echo: one"})
+    await programs.chat(*REX, *one, "two", in_="blue")
+    begun = [("user", "I am Rex"), ("assistant", "Hello Rex"), ("user", "one"), ("assistant", "echo: one")]
+    assert programs.read == [*begun, ("user", "two")], "nothing is told twice"
+    await programs.chat("three", user="blue")
+    assert len(programs.read) == 7, "`user` names it as the header does"
+    await programs.chat("hi", user="blue", in_="red")
+    assert programs.read[0] == ("user", "elsewhere"), "the header goes before `user`"
+    assert await programs.history() == []
+
+
+async def test_a_conversation_is_its_users_and_its_models_own(programs: Programs) -> None:
+    await programs.house.agent("/ann/agent/scribe")
+    await programs.chat("my secret is 4711", in_="blue")
+    await programs.chat("what is it?", in_="blue", by=token("bob"))
+    assert programs.read == [("user", "what is it?")]
+    await programs.chat("what is it?", in_="blue", model="daycare/ann/agent/scribe")
+    assert programs.read == [("user", "what is it?")]
+    assert (await programs.chat("hi", model="daycare/ann/direct", by=token("bob"), status=404))["error"]["code"]
+
+
+async def test_what_a_program_says_as_system_is_told_below_the_rules_and_for_this_turn(programs: Programs) -> None:
+    rules = {"role": "system", "content": "You are a pirate."}
+    for where in ("", "main", "blue"):
+        await programs.chat(rules, {"role": "developer", "content": "Rhyme."}, "hello", in_=where)
+        head, _, tail = programs.system.partition("The program in which the user writes")
+        assert "<identity>" in head and "You are a pirate.\n\nRhyme." in tail
+        await programs.chat("hello", in_=where)
+        assert "pirate" not in programs.system
+
+
+async def test_a_repeat_of_a_key_is_the_same_message(programs: Programs) -> None:
+    for where in ("", "main", "blue"):
+        key = {"Idempotency-Key": f"key-{where}"}
+        first = await programs.chat("hello", in_=where, headers=key)
+        again = await programs.chat("hello", in_=where, headers=key)
+        assert (first["id"], words(first)) == (again["id"], words(again))
+    assert len(programs.house.model.history) == 3
+    await programs.chat("and?", in_="blue")
+    assert len(programs.read) == 3, "it is told of once"
+
+
+async def test_a_command_in_a_turn_that_stands_alone_is_words(programs: Programs) -> None:
+    await programs.house.talk("I am Max")
+    assert words(await programs.chat("/reset")) == "echo: /reset"
+    assert len(await programs.history()) == 2
+    assert "new conversation begins" in words(await programs.chat("/reset", in_="main"))
+
+
+async def test_a_long_conversation_loses_its_oldest_words(programs: Programs) -> None:
+    long = [{"role": "user", "content": f"{number} {'x' * 60_000}"} for number in range(10)]
+    answer = await programs.call("POST", CHAT, {"model": "daycare", "messages": [*long, REX[0]]})
+    assert answer.status_code == 200
+    row = programs.house.model.history[-1].messages
+    assert sum(len(each.text) for each in row) <= CLIENT_SAID_MAX_CHARS + 100
+    assert row[-2].text.startswith("9 ")
+
+
+@pytest.mark.parametrize(
+    ("wish", "says"),
+    [
+        ({"messages": []}, "there is none"),
+        ({"messages": [REX[0], REX[1]]}, "end with what the user says"),
+        ({"messages": [REX[0], {"role": "tool", "tool_call_id": "x", "content": "3"}]}, "an agent runs its own"),
+        ({"messages": [{"role": "user", "content": "  "}]}, "says nothing"),
+        ({"messages": [{"role": "robot", "content": "hi"}]}, "$.messages[0].role"),
+        ({"messages": [REX[0]], "n": 2}, "one answer"),
+        ({"messages": [REX[0]], "tools": [{"type": "function"}]}, "takes none of a client"),
+        ({"messages": [REX[0]], "functions": [{"name": "f"}]}, "takes none of a client"),
+        ({"messages": [REX[0]], "user": "a\nb"}, "one line of text"),
+        ({"messages": [REX[0]], "user": "x" * 300}, "200 characters"),
+    ],
+)
+async def test_what_an_agent_cannot_be_asked_says_what_to_do(programs: Programs, wish: object, says: str) -> None:
+    assert isinstance(wish, dict)
+    answer = await programs.call("POST", CHAT, {"model": "daycare"} | wish)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["type"], error["code"]) == (400, "invalid_request_error", "BODY_INVALID")
+    assert says in error["message"], error
+    assert not programs.house.model.history
+
+
+async def test_tools_that_are_not_to_be_called_are_left_out(programs: Programs) -> None:
+    assert words(await programs.chat("hi", tools=[{"type": "function"}], tool_choice="none")) == "echo: hi"
+    calls = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
+    await programs.chat("hi", calls, {"role": "tool", "tool_call_id": "1", "content": "3"}, "so?")
+    assert programs.read == [("user", "hi"), ("user", "so?")], "what its tools did before is not told"
