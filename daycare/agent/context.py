@@ -118,7 +118,7 @@ class Contexts:
         before: int = ALL,
         instead: Stretch | None = None,
     ) -> ContextView:
-        """Read the conversation below a turn: summary and turns that may fit; `instead` of a session's that is given."""
+        """Read the conversation below a turn: summary and turns that may fit; or take the one given `instead`."""
         summary = await self.store.summaries.latest(agent.id, session) if instead is None else None
         mark = summary.through if summary else 0
         left_out = self.remembered(agent.id, session).left_out if instead is None else 0

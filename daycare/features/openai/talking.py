@@ -171,7 +171,7 @@ class Talking:
             raise NotFoundError(
                 "RESPONSE_UNKNOWN",
                 "looking up a response: there is none of this id",
-                hint="responses are kept for [store] keep_days",
+                hint="it is kept for store.keep_days",
             )
         return found
 
