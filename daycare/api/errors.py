@@ -19,6 +19,7 @@ from daycare.observe.log import logger
 _encode = msgspec.json.Encoder().encode
 _PATH_SHOWN_CHARS: Final = 500
 _SERVERS_FAULT: Final = 500
+_TAKEN: Final = ("ANSWER_LATE", "MESSAGE_DEAD")  # the message is here: sent again it would be another one
 _OPENAI_KINDS: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 OPENAI: Final = "/openai/"  # below it OpenAI's protocol is spoken
@@ -60,6 +61,8 @@ def error_response(error: DaycareError, path: str, status: int = 0, headers: dic
     headers, status = dict(headers or {}), status or error.http_status
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+    if error.code in _TAKEN and path.startswith(OPENAI):
+        headers["x-should-retry"] = "false"  # else OpenAI's libraries do by themselves
     view = openai_error(error, status) if path.startswith(OPENAI) else error_view(error)
     return Response(_encode({"error": view}), status, headers, media_type="application/json")
 

@@ -11,6 +11,7 @@ from daycare.plugin import Inbound
 from daycare.store.records import Receipt
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
+from tests.exports.houses import exported, imported, records
 
 ALONE = ClientContext(apart=True)
 
@@ -149,3 +150,20 @@ async def test_what_does_not_fit_is_left_out_oldest_first(tmp_path: Path, autoju
         assert len(house.model.history) == 1, "no summary is asked for"
         assert not any(text.startswith("question 0 ") for text in texts) and texts[-3].startswith("question 199 ")
         assert "[cut: the program says more than fits]" in asked.system
+
+
+async def test_an_export_leaves_it_out(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_daemon(tmp_path) as house:
+        await house.agent("/ann/agent/work")
+        await house.talk("one", path="/ann/agent/work")
+        inbound = Inbound(
+            connector="direct", sender="direct:ann", key="k", text="xyzzy", path="/ann/agent/work", client=ALONE
+        )
+        await house.hear(await house.daemon.intake.accept(inbound))
+        await house.talk("two", path="/ann/agent/work")
+        _, data = await exported(house, "/ann/agent/work")
+        await imported(house, data, "/ann/agent/again")
+        assert "xyzzy" not in str(records(data))
+        agent = await house.daemon.directory.at("/ann/agent/again")
+        texts = [each.text for each in await house.store.turns.history(agent.id, agent.session, 50)]
+        assert texts == ["one", "echo: one", "two", "echo: two"]

@@ -180,3 +180,15 @@ def test_a_wrong_token_and_a_route_that_there_is_not_are_told_in_openais_words(n
     with client(network) as api, pytest.raises(openai.NotFoundError) as caught:
         api.files.list()
     assert isinstance(caught.value.body, dict) and caught.value.body["code"] == "ROUTE_UNKNOWN"
+
+
+def test_a_program_speaks_for_whom_it_names(network: Network) -> None:
+    network.add("webui", may="speak")
+    network.locally("POST", "/v1/users/bob/links", {"key": "openwebui:bob@example.org"})
+    with client(network, "webui") as api:
+        with pytest.raises(openai.PermissionDeniedError):
+            api.chat.completions.create(**said("hello"))
+        named = api.with_options(default_headers={"X-OpenWebUI-User-Email": "bob@example.org"})
+        assert named.chat.completions.create(**said("hello")).choices[0].message.content
+        assert "daycare/bob/direct" in {model.id for model in named.models.list()}
+    assert network.call("webui", "GET", "/v1/status").status_code == 404

@@ -2,6 +2,7 @@
 
 import pytest
 
+from daycare.base.errors import InvalidError
 from daycare.features.openai.requests import CLIENT_SAID_MAX_CHARS
 from tests.programs.conftest import CHAT, Programs, token, words
 
@@ -36,6 +37,22 @@ async def test_a_conversation_by_another_name_is_kept_and_is_not_the_agents(prog
     await programs.chat("hi", user="blue", in_="red")
     assert programs.read[0] == ("user", "elsewhere"), "the header goes before `user`"
     assert await programs.history() == []
+
+
+@pytest.mark.parametrize("name", ["", " ", "new", "null", "{{CHAT_ID}}"])
+async def test_a_placeholder_that_a_program_left_names_none(programs: Programs, name: str) -> None:
+    for text in ("one", "two"):
+        await programs.chat(text, in_=name)
+        assert programs.read == [("user", text)]
+
+
+async def test_libraries_are_told_not_to_send_again_what_was_taken(programs: Programs) -> None:
+    programs.house.model.enqueue(InvalidError("MODEL_REFUSED", "no"))
+    wish = {"model": "daycare", "messages": [REX[0]]}
+    dead = await programs.call("POST", CHAT, wish)
+    assert (dead.status_code, dead.headers["x-should-retry"]) == (409, "false")
+    wrong = await programs.call("POST", CHAT, wish | {"n": 2})
+    assert "x-should-retry" not in wrong.headers
 
 
 async def test_a_conversation_is_its_users_and_its_models_own(programs: Programs) -> None:

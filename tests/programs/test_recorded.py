@@ -63,8 +63,9 @@ async def test_a_background_task_is_answered_outside_of_every_conversation(progr
 async def test_a_task_that_says_so_needs_no_known_prompt(programs: Programs) -> None:
     await programs.chat("Wie heißt dieses Gespräch?", in_="main", headers={"X-Daycare-Task": "title_generation"})
     assert await programs.history() == []
-    await programs.chat("hello", in_="main", headers={"X-Daycare-Task": ""})
-    assert len(await programs.history()) == 2, "an empty one is what a person has said"
+    for unfilled in ("", "{{TASK}}"):
+        await programs.chat("hello", in_="main", headers={"X-Daycare-Task": unfilled})
+    assert len(await programs.history()) == 4, "an empty one is what a person has said"
 
 
 async def test_a_program_that_brings_tools_is_told_how_to_go_on(programs: Programs) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Final
 from daycare.base.limits import EXPORT_TURNS_MAX
 from daycare.base.messages import EnvelopeKind, Lane, Origin
 from daycare.features.exports.records import ArrivingAgent, ReceiptRecord
+from daycare.store.records_conversations import APART
 from daycare.store.sqlite.mailbox import DONE
 from daycare.store.sqlite.writer import Tx
 
@@ -14,7 +15,8 @@ SELECT: Final = (
     " i.created_at, i.done_at, coalesce(i.result, '') FROM (SELECT * FROM inbox WHERE state ="
     f" {DONE} AND agent_id IN (SELECT id FROM exported) ORDER BY seq DESC LIMIT {EXPORT_TURNS_MAX}) i"
     " JOIN exported e ON e.id = i.agent_id LEFT JOIN turn_places p ON p.turn = i.turn"
-    " LEFT JOIN trace_places tr ON tr.trace = i.trace ORDER BY i.seq"
+    " LEFT JOIN trace_places tr ON tr.trace = i.trace"
+    f" WHERE NOT EXISTS (SELECT 1 FROM turns t WHERE t.turn = i.turn AND t.session = {APART}) ORDER BY i.seq"
 )
 
 

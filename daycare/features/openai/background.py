@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from daycare.base.causes import ClientMessage
+from daycare.features.openai.requests import filled
 
 TASK_HEADER: Final = "x-daycare-task"  # Open WebUI fills it in with {{TASK}}: empty for what a person has said
 
@@ -25,7 +26,7 @@ _OTHERS: Final = (
 
 def is_background(headers: Mapping[str, str], said: Sequence[ClientMessage], system: str, text: str) -> bool:
     """Return whether a request is of a program's own making: it says so, or its only words begin as such a prompt."""
-    if headers.get(TASK_HEADER, "").strip():
+    if filled(headers.get(TASK_HEADER, "")):
         return True
     if said:
         return False

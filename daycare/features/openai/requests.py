@@ -17,6 +17,8 @@ from daycare.features.openai.parts import Part, said_and_attached, words_of
 
 CLIENT_SAID_MAX_CHARS: Final = 400_000  # of a conversation that a program tells of: what is older is left out
 
+_NOTHING: Final = frozenset({"", "new", "null", "undefined"})  # what LibreChat and others say of a chat not saved yet
+
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 
 
@@ -123,7 +125,13 @@ def conversation_in(name: Any) -> str:
         name = name.id
     if not isinstance(name, str) or len(name) > KEY_MAX_CHARS or not name.isprintable():
         raise _invalid(f"the name of a conversation: one line of text, {KEY_MAX_CHARS} characters at most")
-    return name.strip()
+    return filled(name)
+
+
+def filled(value: str) -> str:
+    """Return what a program has put in place of a placeholder, "" where it had nothing to put there, or left it."""
+    value = value.strip()
+    return "" if value in _NOTHING or value.startswith("{{") else value
 
 
 def bounded(said: Sequence[ClientMessage]) -> tuple[ClientMessage, ...]:
