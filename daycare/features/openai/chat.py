@@ -1,21 +1,24 @@
 """`/chat/completions`: the last words of a conversation are said to an agent."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import MediaBody, described
 from daycare.api.documents import answer, body
 from daycare.api.errors import openai_error
 from daycare.base.errors import DaycareError
 from daycare.features.openai.requests import ChatRequest, asked_in_chat
 from daycare.features.openai.speakers import talkers
 from daycare.features.openai.streams import AnswerStream, event
-from daycare.features.openai.talking import Talking, words
+from daycare.features.openai.talking import HEADERS, Talking, words
 from daycare.store.records import Receipt
+
+_COMPLETION: Final = {"id": str, "object": str, "created": int, "model": str, "choices": list[dict[str, Any]]}
 
 
 class ChatRoutes:
@@ -29,6 +32,12 @@ class ChatRoutes:
         return [Route("/openai/v1/chat/completions", self.complete, methods=["POST"])]
 
     @talkers
+    @described(
+        {200: (_COMPLETION, MediaBody("text/event-stream", _COMPLETION))},
+        body=ChatRequest,
+        headers=HEADERS,
+        refuses=(409,),
+    )
     async def complete(self, request: Request) -> Response:
         """Say the last message to an agent and answer with what it says, as it comes with `stream`."""
         wish = await body(request, ChatRequest)

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.agent import tokens
+from daycare.api.described import described
 from daycare.api.documents import answer, body
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.features.memory.embed.service import EMBED_BATCH, EMBED_TEXT_MAX_CHARS, Embedding
@@ -42,6 +43,10 @@ class EmbeddingRoutes:
         return [Route("/openai/v1/embeddings", self.embed, methods=["POST"])]
 
     @talkers
+    @described(
+        {200: {"object": str, "data": list[dict[str, Any]], "model": str, "usage": dict[str, int]}},
+        body=EmbeddingRequest,
+    )
     async def embed(self, request: Request) -> Response:
         """Make a vector of each text."""
         wish = await body(request, EmbeddingRequest)

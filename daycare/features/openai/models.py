@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import described
 from daycare.api.documents import answer
 from daycare.base.errors import NotFoundError
 from daycare.base.limits import API_PAGE_MAX_ROWS
@@ -13,6 +14,8 @@ from daycare.features.openai.speakers import Speakers, talkers
 from daycare.store.sqlite.agents import Agents
 
 MODEL: Final = "daycare"
+
+_SHAPE: Final = {"id": str, "object": str, "created": int, "owned_by": str}
 
 
 class OpenAIModelRoutes:
@@ -27,6 +30,7 @@ class OpenAIModelRoutes:
         return [Route("/openai/v1/models", self.find), Route("/openai/v1/models/{model:path}", self.get)]
 
     @talkers
+    @described({200: {"object": str, "data": [_SHAPE]}})
     async def find(self, request: Request) -> Response:
         """List the agents that can be talked to, as models."""
         caller = await self._speakers.of(request)
@@ -36,6 +40,7 @@ class OpenAIModelRoutes:
         return answer({"object": "list", "data": models})
 
     @talkers
+    @described({200: _SHAPE})
     async def get(self, request: Request) -> Response:
         """Show one agent as a model."""
         caller, name = await self._speakers.of(request), request.path_params["model"]

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import MediaBody, described
 from daycare.api.documents import answer, body
 from daycare.api.errors import openai_error
 from daycare.base.errors import DaycareError, NotFoundError
@@ -16,10 +17,20 @@ from daycare.features.openai.records import ProgramExchange
 from daycare.features.openai.requests import ConversationName, ResponseRequest, asked_in_response, conversation_in
 from daycare.features.openai.speakers import talkers
 from daycare.features.openai.streams import AnswerStream, event
-from daycare.features.openai.talking import Talking, words
+from daycare.features.openai.talking import HEADERS, Talking, words
 
 _ID: Final = "resp_"
 _ONE: Final = "/openai/v1/responses/{response_id}"
+
+_RESPONSE: Final = {
+    "id": str,
+    "object": str,
+    "created_at": int,
+    "status": str,
+    "model": str,
+    "output": list[dict[str, Any]],
+    "usage": dict[str, Any] | None,
+}
 
 
 class ResponseRoutes:
@@ -37,6 +48,12 @@ class ResponseRoutes:
         ]
 
     @talkers
+    @described(
+        {200: (_RESPONSE, MediaBody("text/event-stream", {"type": str, "sequence_number": int}))},
+        body=ResponseRequest,
+        headers=HEADERS,
+        refuses=(409,),
+    )
     async def create(self, request: Request) -> Response:
         """Say something to an agent and answer with what it says, as it comes with `stream`."""
         wish = await body(request, ResponseRequest)
@@ -56,6 +73,7 @@ class ResponseRoutes:
         return done
 
     @talkers
+    @described({200: _RESPONSE})
     async def get(self, request: Request) -> Response:
         """Show a response that was kept: also one whose program went away before it was there."""
         caller, talking = await self._talking.speakers.of(request), self._talking
@@ -65,6 +83,7 @@ class ResponseRoutes:
         return answer(_response(exchange, status, await talking.tokens(exchange.turn)))
 
     @talkers
+    @described({200: {"id": str, "object": str, "deleted": bool}})
     async def delete(self, request: Request) -> Response:
         """Forget a response, so that nobody can go on from it. What the agent has kept itself stays."""
         caller, talking = await self._talking.speakers.of(request), self._talking

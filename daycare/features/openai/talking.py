@@ -20,7 +20,7 @@ from daycare.base.connector import DIRECT
 from daycare.base.errors import NotFoundError, UnavailableError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import API_WAIT_MAX_S
-from daycare.features.openai.background import is_background
+from daycare.features.openai.background import TASK_HEADER, is_background
 from daycare.features.openai.models import path_of
 from daycare.features.openai.records import ProgramExchange
 from daycare.features.openai.requests import AgentRequest, bounded, conversation_in
@@ -35,6 +35,11 @@ EXCHANGES_TOLD_MAX: Final = 200  # of a conversation that is kept here, the newe
 
 MAIN: Final = "main"  # the agent's own conversation
 HEADER: Final = "x-daycare-conversation"
+HEADERS: Final = {
+    "idempotency-key": "A repeat with it is answered as the first was",
+    HEADER: "The conversation: main, the agent's own; another name, one that the daemon keeps; none: it stands alone",
+    TASK_HEADER: "What a program asks for beside the conversation, such as a title: it stands alone",
+}
 _HEARD: Final = frozenset({"turn.delta", "tool.started"})
 
 
