@@ -1,10 +1,11 @@
 """Which conversation a request is part of, and what an agent is told of it."""
 
+import httpx
 import pytest
 
 from daycare.base.errors import InvalidError
 from daycare.features.openai.requests import CLIENT_SAID_MAX_CHARS
-from tests.programs.conftest import CHAT, Programs, token, words
+from tests.programs.conftest import CHAT, RESPONSES, Programs, token, words
 
 REX = ({"role": "user", "content": "I am Rex"}, {"role": "assistant", "content": "Hello Rex"})
 
@@ -131,3 +132,27 @@ async def test_tools_that_are_not_to_be_called_are_left_out(programs: Programs) 
     calls = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
     await programs.chat("hi", calls, {"role": "tool", "tool_call_id": "1", "content": "3"}, "so?")
     assert programs.read == [("user", "hi"), ("user", "so?")], "what its tools did before is not told"
+
+
+HALF = "\\ud800"  # of a pair of surrogates, as JSON can carry it
+HALVES = (
+    (CHAT, f'{{"model": "{HALF}", "messages": [{{"role": "user", "content": "hi"}}]}}'),
+    (CHAT, f'{{"model": "daycare", "user": "{HALF}", "messages": [{{"role": "user", "content": "hi"}}]}}'),
+    (CHAT, f'{{"model": "daycare", "messages": [{{"role": "system", "content": "{HALF}"}},'
+           f' {{"role": "assistant", "content": "{HALF}"}}, {{"role": "user", "content": "hi{HALF}"}}]}}'),
+    (CHAT, f'{{"model": "daycare", "messages": [{{"role": "user", "content": [{{"type": "file",'
+           f' "file": {{"filename": "{HALF}", "file_data": "aGk="}}}}]}}]}}'),
+    (RESPONSES, f'{{"model": "daycare", "input": "hi{HALF}", "instructions": "{HALF}",'
+     f' "metadata": {{"a": "{HALF}"}}}}'),
+    (RESPONSES, f'{{"model": "daycare", "input": "hi", "previous_response_id": "resp_{HALF}"}}'),
+    ("/openai/v1/embeddings", f'{{"model": "{HALF}", "input": "{HALF}"}}'),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("route", "body"), HALVES)
+async def test_half_a_character_is_no_defect(programs: Programs, route: str, body: str) -> None:
+    transport = httpx.ASGITransport(app=programs.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://daycare") as client:
+        answer = await client.request("POST", route, content=body)
+    assert answer.status_code in (200, 400, 404), answer.text
+    assert answer.json()

@@ -12,6 +12,7 @@ from daycare.agent import tokens
 from daycare.api.described import described
 from daycare.api.documents import answer, body
 from daycare.base.errors import InvalidError, NotFoundError
+from daycare.base.wellformed import well_formed
 from daycare.features.memory.embed.service import EMBED_BATCH, EMBED_TEXT_MAX_CHARS, Embedding
 from daycare.features.openai.models import MODEL
 from daycare.features.openai.speakers import Speakers, talkers
@@ -78,7 +79,7 @@ class EmbeddingRoutes:
 
 
 def _texts(given: str | list[str]) -> list[str]:
-    texts = [given] if isinstance(given, str) else given
+    texts = [well_formed(text) for text in ([given] if isinstance(given, str) else given)]
     if not 1 <= len(texts) <= EMBEDDINGS_MAX:
         raise _invalid(f"input: {len(texts)} texts; 1 to {EMBEDDINGS_MAX} fit")
     for at, text in enumerate(texts):

@@ -10,6 +10,7 @@ from daycare.api.described import described
 from daycare.api.documents import answer
 from daycare.base.errors import NotFoundError
 from daycare.base.limits import API_PAGE_MAX_ROWS
+from daycare.base.wellformed import well_formed
 from daycare.features.openai.speakers import Speakers, talkers
 from daycare.store.sqlite.agents import Agents
 
@@ -63,7 +64,7 @@ def path_of(model: str) -> str:
 
 
 def _unknown(model: str) -> NotFoundError:
-    what = f"looking up a model: none is called {model[:200]}"
+    what = f"looking up a model: none is called {well_formed(model[:200])}"
     return NotFoundError("MODEL_UNKNOWN", what, hint=f"{MODEL}, or {MODEL}/PATH; GET /openai/v1/models lists them")
 
 
