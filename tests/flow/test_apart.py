@@ -6,7 +6,8 @@ import pytest
 
 from daycare.agent.client_context import PROMPT_CLIENT_MAX_TOKENS
 from daycare.base.causes import ClientContext, ClientMessage
-from daycare.base.errors import UnavailableError
+from daycare.base.errors import NotFoundError, UnavailableError
+from daycare.features.history.prompts import PromptHistory
 from daycare.plugin import Inbound
 from daycare.store.records import Receipt
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -167,3 +168,22 @@ async def test_an_export_leaves_it_out(tmp_path: Path, autojump_clock: object) -
         agent = await house.daemon.directory.at("/ann/agent/again")
         texts = [each.text for each in await house.store.turns.history(agent.id, agent.session, 50)]
         assert texts == ["one", "echo: one", "two", "echo: two"]
+
+
+async def test_what_its_model_was_shown_is_not_kept_and_a_programs_words_are_with_their_turn(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_daemon(tmp_path) as house:
+        await house.hear(await sent(house, "alone", ALONE))
+        await house.hear(await sent(house, "in the conversation", ClientContext(system="Speak like a pirate.")))
+        seen = PromptHistory(
+            house.store,
+            house.daemon.contexts,
+            house.daemon.memory.recalled_again,
+            house.daemon.prompts.base_mark,
+        )
+        with pytest.raises(NotFoundError, match="not kept"):
+            await seen.of(await seen.turn(1))
+        shown = await seen.of(await seen.turn(2))
+        assert shown.exact, shown.changed
+        assert any("Speak like a pirate." in section.text for section in shown.sections)
