@@ -304,9 +304,8 @@ class Window:
 
     @property
     def _remembered(self) -> Remembered:
-        return (
-            self._alone if self._instead is not None else self._contexts.remembered(self._agent.id, self._turn.session)
-        )
+        alone, contexts = self._alone, self._contexts
+        return contexts.remembered(self._agent.id, self._turn.session) if alone is None else alone
 
     def _ratio(self, plan: Sequence[ModelChoice]) -> float:
         return self._contexts.token_ratios.of(self._agent.id, str(plan[0])).ratio
