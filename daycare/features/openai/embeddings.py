@@ -14,7 +14,7 @@ from daycare.api.documents import answer, body
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.wellformed import well_formed
 from daycare.features.memory.embed.service import EMBED_BATCH, EMBED_TEXT_MAX_CHARS, Embedding
-from daycare.features.openai.models import MODEL
+from daycare.features.openai.models import MODEL, check_model
 from daycare.features.openai.speakers import Speakers, talkers
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class EmbeddingRoutes:
     async def embed(self, request: Request) -> Response:
         """Make a vector of each text."""
         wish = await body(request, EmbeddingRequest)
-        await self._speakers.of(request)
+        check_model(await self._speakers.of(request), "")
         embedding = self._chosen(wish.model)
         texts = _texts(wish.input)
         rows: list[Any] = []

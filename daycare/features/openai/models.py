@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.callers import Caller
 from daycare.api.described import described
 from daycare.api.documents import answer
 from daycare.base.errors import NotFoundError
@@ -37,7 +38,8 @@ class OpenAIModelRoutes:
         caller = await self._speakers.of(request)
         user = caller.user if caller.own_only else None
         agents = await self._agents.find(user=user, limit=API_PAGE_MAX_ROWS)
-        models = [_model(MODEL, 0), *(_model(f"{MODEL}{agent.path}", agent.created_at) for agent in agents)]
+        models = [] if caller.paths else [_model(MODEL, 0)]
+        models += [_model(f"{MODEL}{it.path}", it.created_at) for it in agents if caller.sees(it.path)]
         return answer({"object": "list", "data": models})
 
     @talkers
@@ -46,9 +48,9 @@ class OpenAIModelRoutes:
         """Show one agent as a model."""
         caller, name = await self._speakers.of(request), request.path_params["model"]
         path = path_of(name)
+        check_model(caller, path)
         if not path:
             return answer(_model(MODEL, 0))
-        caller.check_path(path)
         agent = await self._agents.at(path)
         if agent is None:
             raise _unknown(name)
@@ -61,6 +63,12 @@ def path_of(model: str) -> str:
     if name != MODEL or (slash and not path):
         raise _unknown(model)
     return f"/{path}" if path else ""
+
+
+def check_model(caller: Caller, path: str) -> None:
+    """Raise `NotFoundError` where the agent at a path, or the caller's own for "", is not for the one who calls."""
+    if path or caller.paths:
+        caller.check_path(path or f"/{caller.user}/**")
 
 
 def _unknown(model: str) -> NotFoundError:

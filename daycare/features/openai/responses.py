@@ -77,7 +77,7 @@ class ResponseRoutes:
     async def get(self, request: Request) -> Response:
         """Show a response that was kept: also one whose program went away before it was there."""
         caller, talking = await self._talking.speakers.of(request), self._talking
-        exchange = await talking.exchange(_ref(request.path_params["response_id"]), talking.whose(caller))
+        exchange = await talking.exchange(_ref(request.path_params["response_id"]), caller)
         waits: _Status = "failed" if exchange.failed else "in_progress"
         status = waits if exchange.answer is None else "completed"
         return answer(_response(exchange, status, await talking.tokens(exchange.turn)))
@@ -88,7 +88,7 @@ class ResponseRoutes:
         """Forget a response, so that nobody can go on from it. What the agent has kept itself stays."""
         caller, talking = await self._talking.speakers.of(request), self._talking
         ref = _ref(request.path_params["response_id"])
-        await talking.exchange(ref, talking.whose(caller))
+        await talking.exchange(ref, caller)
         await talking.exchanges.delete(ref, talking.whose(caller))
         return answer({"id": f"{_ID}{ref}", "object": "response.deleted", "deleted": True})
 

@@ -21,7 +21,7 @@ from daycare.base.errors import NotFoundError, UnavailableError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import API_WAIT_MAX_S
 from daycare.features.openai.background import TASK_HEADER, is_background
-from daycare.features.openai.models import path_of
+from daycare.features.openai.models import check_model, path_of
 from daycare.features.openai.records import ProgramExchange
 from daycare.features.openai.requests import AgentRequest, bounded, conversation_in
 from daycare.features.openai.rows import ExchangeRows
@@ -94,11 +94,10 @@ class Talking:
         message. Raises `NotFoundError`, and what taking in a message does.
         """
         path = path_of(model)
-        if path:
-            caller.check_path(path)
+        check_model(caller, path)
         user, key = self.whose(caller), request.headers.get("idempotency-key", "")
         conversation = conversation_in(request.headers.get(HEADER, "") or named)
-        if previous and (before := await self.exchange(previous, user)).model == model:
+        if previous and (before := await self.exchange(previous, caller)).model == model:
             conversation = before.conversation
         if is_background(request.headers, asked.said, asked.system, asked.text):
             conversation, store = "", False
@@ -169,10 +168,10 @@ class Talking:
         """Return how many tokens the models of a turn were given, and how many they made."""
         return (0, 0) if turn is None else await self._store.ledger.tokens(turn)
 
-    async def exchange(self, ref: str, user: str) -> ProgramExchange:
-        """Return an exchange. Raises `NotFoundError` RESPONSE_UNKNOWN."""
-        found = await self.exchanges.get(ref, user)
-        if found is None:
+    async def exchange(self, ref: str, caller: Caller) -> ProgramExchange:
+        """Return an exchange of somebody. Raises `NotFoundError` RESPONSE_UNKNOWN."""
+        found = await self.exchanges.get(ref, self.whose(caller))
+        if found is None or not caller.sees(found.path):
             raise NotFoundError(
                 "RESPONSE_UNKNOWN",
                 "looking up a response: there is none of this id",
