@@ -23,6 +23,7 @@ from daycare.features.health import Watching
 from daycare.features.health.service import HealthService
 from daycare.features.history import HistoryFeature
 from daycare.features.history.prompts import PromptHistory
+from daycare.features.hooks import WebhooksFeature
 from daycare.features.models import Models
 from daycare.features.openai import OpenAIFeature
 from daycare.features.pairing import PairingFeature
@@ -84,6 +85,7 @@ class Daemon(Kernel):
         able.append(HistoryFeature(store, directory, seen))
         accept = self.intake.accept
         able.append(OpenAIFeature(store, router, bus, clock, live, accept, self.memory.embedding, owner))
+        able.append(WebhooksFeature(core, self.vault))
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))

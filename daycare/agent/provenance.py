@@ -19,7 +19,8 @@ from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.sqlite.store import Store
 from daycare.tools.runner import ApprovedCalls
 
-OTHERS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # words of others, in what is remembered
+# The origins of others' words, in what is remembered.
+OTHERS: Final = (Origin.FORWARD, Origin.WEBHOOK, Origin.FILE, Origin.GROUP, Origin.AGENT)
 
 
 class VersionSource(Protocol):

@@ -270,7 +270,7 @@ class Thinker:
                 )
             )
 
-        background = {row.envelope.origin for row in course.rows} == {Origin.CRON}
+        background = {row.envelope.origin for row in course.rows} <= {Origin.CRON, Origin.WEBHOOK}
         payer = Payer.of(agent, turn.turn, turn.trace, background=background)
         said = [*request.messages, *course.said]
         answer = await course.window.infer(plan, request, said, payer, show, failed)

@@ -142,7 +142,9 @@ def _announced(scope: Scope) -> int:
 
 def _too_large(max_bytes: int) -> errors.BodyTooLargeError:
     return errors.BodyTooLargeError(
-        "BODY_TOO_LARGE", f"reading a body: it has over {max_bytes} bytes", hint="split it, or put it into a file"
+        "BODY_TOO_LARGE",
+        f"reading a body: it has over {max_bytes} bytes",
+        hint="send less at once, or put it into a file",
     )
 
 

@@ -59,6 +59,8 @@ def error_response(error: DaycareError, path: str, status: int = 0, headers: dic
     `path` is what was asked for: who speaks OpenAI's protocol is told in its words.
     """
     headers, status = dict(headers or {}), status or error.http_status
+    if isinstance(error, UnauthorizedError):
+        headers["WWW-Authenticate"] = "Bearer"
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
     if error.code in _TAKEN and path.startswith(OPENAI):

@@ -109,6 +109,18 @@ class Signalled(msgspec.Struct, frozen=True, omit_defaults=True, tag="signal"):
     told: bool = False
 
 
+class WebhookCall(msgspec.Struct, frozen=True, omit_defaults=True, tag="webhook"):
+    """A program outside delivered something to the webhook `hook`; `event` is what happened, as it calls it.
+
+    `instruction` is what the agent's user has set up to be done with it; `told`: the answer is sent to its person.
+    """
+
+    hook: str
+    event: str = ""
+    instruction: str = ""
+    told: bool = False
+
+
 class Beat(msgspec.Struct, frozen=True, omit_defaults=True, tag="beat"):
     """The agent's heart beats each so many seconds."""
 
@@ -135,7 +147,9 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True, tag="ending"):
     untold: str = ""
 
 
-Cause = Person | AgentQuestion | Answer | JobRun | TaskWork | Signalled | Beat | Handoff | Approved | Ending
+Cause = (
+    Person | AgentQuestion | Answer | JobRun | TaskWork | Signalled | WebhookCall | Beat | Handoff | Approved | Ending
+)
 
 NOBODY_IN_PARTICULAR: Final = Person()
 _PLATFORMS: Final = ("name", "chat", "album", "context", "message", "edits")
@@ -143,6 +157,8 @@ _PLATFORMS: Final = ("name", "chat", "album", "context", "message", "edits")
 
 def words_in(cause: Cause | None) -> list[str]:
     """Return what people and their platforms said in a cause; the others hold nothing of theirs."""
+    if isinstance(cause, WebhookCall):
+        return [cause.event, cause.instruction]
     if not isinstance(cause, Person):
         return []
     words = [cause.name, cause.chat, cause.album, cause.context, cause.message, cause.edits, *cause.more.values()]

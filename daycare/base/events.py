@@ -40,6 +40,9 @@ from daycare.base.events_work import SignalFired as SignalFired
 from daycare.base.events_work import TaskEnded as TaskEnded
 from daycare.base.events_work import TaskProgressed as TaskProgressed
 from daycare.base.events_work import TaskStarted as TaskStarted
+from daycare.base.events_work import WebhookAdded as WebhookAdded
+from daycare.base.events_work import WebhookRemoved as WebhookRemoved
+from daycare.base.events_work import WebhookRotated as WebhookRotated
 
 
 class MessageAccepted(Event, frozen=True, kw_only=True, tag="message.accepted"):
@@ -388,6 +391,9 @@ AnyEvent = (
     | TaskProgressed
     | TaskEnded
     | SignalFired
+    | WebhookAdded
+    | WebhookRotated
+    | WebhookRemoved
     | ConfigReloaded
     | ConfigRefused
     | DiskTrouble

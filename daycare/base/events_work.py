@@ -87,6 +87,26 @@ class ConfigRefused(Event, frozen=True, kw_only=True, tag="config.refused"):
     reason: str
 
 
+class WebhookAdded(Event, frozen=True, kw_only=True, tag="webhook.added"):
+    """A webhook was made. `path` is the agent that it goes to, `signal` the signal that it sends."""
+
+    webhook: str
+    signal: str = ""
+
+
+class WebhookRotated(Event, frozen=True, kw_only=True, tag="webhook.rotated"):
+    """A webhook has another secret; the earlier one opens it until `older_until`, 0 for not any more."""
+
+    webhook: str
+    older_until: int = 0
+
+
+class WebhookRemoved(Event, frozen=True, kw_only=True, tag="webhook.removed"):
+    """A webhook was removed, or its user was."""
+
+    webhook: str
+
+
 class SignalFired(Event, frozen=True, kw_only=True, tag="signal.fired"):
     """A signal went out: to so many agents, and `refused` did not get it. `path` is the agent it comes from."""
 

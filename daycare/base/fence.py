@@ -16,7 +16,7 @@ NAMES: Final = (
     *("identity", "personality", "soul", "style", "user", "agents"),
     *("assignment", "group", "other-agents", "skills", "memory", "memory-md", "daily"),
     *("summary", "earlier-summary", "conversation", "plugin", "history", "known", "lines"),
-    *("attached", "forwarded", "quoted", "signal", "message", "earlier-answer", "program"),
+    *("attached", "forwarded", "quoted", "signal", "webhook", "message", "earlier-answer", "program"),
 )
 MARK_CHARS: Final = 16  # 64 bits: not to be guessed, and short
 _UNSEEN: Final = (  # nobody sees them in a tag

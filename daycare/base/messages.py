@@ -31,6 +31,7 @@ class Origin(StrEnum):
     GROUP = "group"
     FORWARD = "forward"
     FILE = "file"
+    WEBHOOK = "webhook"
 
 
 # Where the words of others came from that went into a text of the daemon or of an agent; None: nobody knows.
@@ -171,6 +172,7 @@ SCHEDULED = "Scheduled job "  # how the line begins that introduces a run of one
 TASKED = "Background task "  # how the line begins that introduces the work of one
 SIGNALLED = "Signal "  # how the line begins that introduces one
 HEARTBEAT = "Heartbeat: "  # how the line begins that introduces one
+DELIVERED = "Webhook "  # how the line begins that introduces what one brought
 NOT_THE_USER = "Message from "  # how the line begins that introduces what no person said
 
 

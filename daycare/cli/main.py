@@ -42,6 +42,7 @@ from daycare.features.cron import cli as cron
 from daycare.features.exports import cli as exports
 from daycare.features.health import cli as health
 from daycare.features.history import cli as history
+from daycare.features.hooks import cli as hooks
 from daycare.features.models import cli as models
 from daycare.features.pairing import cli as pairing
 from daycare.features.people import cli_can as can
@@ -107,6 +108,7 @@ app.add_typer(cron.app, name="cron")
 app.add_typer(budgets.app, name="budget")
 app.add_typer(dead.app, name="dead")
 app.add_typer(files.app, name="files")
+app.add_typer(hooks.app, name="hooks")
 app.add_typer(keys.app, name="keys")
 app.add_typer(memory.app, name="memory")
 app.add_typer(models.app, name="models")

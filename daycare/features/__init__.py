@@ -25,6 +25,7 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.exports.rows import ExportRows
     from daycare.features.history.prompt_rows import PromptRows
     from daycare.features.history.rows import HistoryRows
+    from daycare.features.hooks.rows import HookRows
     from daycare.features.memory.documents.rows import DocumentRows
     from daycare.features.memory.store.rows import MemoryRows
     from daycare.features.openai.rows import ExchangeRows
@@ -34,6 +35,7 @@ def rows() -> "Sequence[type[Rows]]":
 
     return (
         TokenRows,
+        HookRows,
         ExportRows,
         HistoryRows,
         PromptRows,

@@ -23,6 +23,7 @@ _HELPED: Final = ("ask", "spawn")
 # The worst first: a text is as trustworthy as the least that went into it.
 _WORST: Final = (
     Origin.FORWARD,
+    Origin.WEBHOOK,
     Origin.FILE,
     Origin.GROUP,
     Origin.AGENT,
@@ -37,6 +38,7 @@ _WHAT: Final = {
     Origin.TIMER: "reminder",
     Origin.CRON: "scheduled message",
     Origin.FILE: "message with a file",
+    Origin.WEBHOOK: "delivery",
 }
 _NOBODY_ELSES: Final = (Origin.PERSON, Origin.TIMER, Origin.CRON)
 _SOURCE_MAX_CHARS: Final = 160

@@ -17,6 +17,7 @@ from daycare.base.clues import SEARCHER
 from daycare.base.fence import unfenced
 from daycare.base.limits import MERGE_MAX_MESSAGES
 from daycare.base.messages import (
+    DELIVERED,
     NOT_THE_USER,
     REMINDER,
     SCHEDULED,
@@ -70,6 +71,7 @@ _RELAYED: Final = {
     Origin.SYSTEM: "Notice: {text}",
     Origin.FORWARD: "I keep what you forwarded in this conversation, but can do nothing else with it.",
     Origin.FILE: "I cannot read files.",
+    Origin.WEBHOOK: "A webhook brought: {text}",
 }
 # Prompts put the local time before a message: "[Fri 2027-01-01 09:00 UTC] hello".
 _STAMP: Final = re.compile(r"\s*[\[(<][^\[\]()<>\n]{0,60}\d\d:\d\d[^\[\]()<>\n]{0,40}[\])>]:?\s*")
@@ -221,7 +223,7 @@ def _bare(text: str) -> str:
     text = text.strip()
     stamp = _STAMP.match(text)
     text = text[stamp.end() :] if stamp else text
-    if text.startswith((NOT_THE_USER, SCHEDULED, TASKED)) and "\n" in text:
+    if text.startswith((NOT_THE_USER, SCHEDULED, TASKED, DELIVERED)) and "\n" in text:
         text = unfenced(text.partition("\n")[2])
     return text.removeprefix(REMINDER)
 

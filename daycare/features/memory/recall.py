@@ -62,6 +62,7 @@ _MARKED: Final = {
     Origin.GROUP: "said in a group",
     Origin.FORWARD: "from a forwarded message",
     Origin.FILE: "from a file",
+    Origin.WEBHOOK: "from a webhook",
     Origin.CRON: "from a schedule",
     Origin.SYSTEM: "from the daemon",
 }

@@ -153,7 +153,8 @@ class Keys:
     async def find(self, request: Request) -> Response:
         """List names and when each was stored."""
         found = await self._secrets.find()
-        return answer({"keys": [{"name": name, "created_at": at_ms} for name, at_ms in found]})
+        own = [{"name": name, "created_at": at_ms} for name, at_ms in found if ":" not in name]  # else a capability's
+        return answer({"keys": own})
 
     @described({200: {"stored": str}}, body=NewSecret)
     async def put(self, request: Request) -> Response:
@@ -175,7 +176,7 @@ class Keys:
     async def remove(self, request: Request) -> Response:
         """Delete a secret."""
         name = request.path_params["name"]
-        if not await self._secrets.remove(name):
+        if ":" in name or not await self._secrets.remove(name):
             raise NotFoundError("SECRET_UNKNOWN", f"removing the key {name}: there is none", hint="daycare keys list")
         return answer({"removed": name})
 

@@ -39,7 +39,10 @@ class SignalDelivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A signal. `sender` is empty for a person's; `ended_at` is when it was fired or replaced."""
+    """A signal. `sender` is empty for a person's, webhook:NAME for what one brought.
+
+    `ended_at` is when it was fired or replaced.
+    """
 
     no: int
     user: str

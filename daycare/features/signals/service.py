@@ -32,6 +32,7 @@ SIGNALS_PAGE: Final = 64  # due ones looked at in one go
 SIGNALS_LOOK_S: Final = 60.0  # between two looks at the wall clock, which may be set meanwhile
 
 May = Callable[[str, str, str], Awaitable[object]]
+_NOT_PERSONS: Final = (Origin.SYSTEM, Origin.WEBHOOK)
 SUBSCRIBERS: Final = (Kind.CONNECTOR, Kind.SUBUSER, Kind.AGENT, Kind.APP, Kind.CRON)  # those that last
 
 
@@ -237,7 +238,7 @@ class Firing:
             return PlannedDelivery(subscription=to, code="AGENT_DEAD", reason="it is dead")
         if agent.user != it.user:
             return PlannedDelivery(subscription=to, code="OTHER_USER", reason="it belongs to another user")
-        if it.sender:
+        if it.sender_id:
             try:
                 await self._may(it.sender, MESSAGE, agent.path)
             except (ForbiddenError, InvalidError, NotFoundError) as refused:
@@ -250,7 +251,7 @@ def _message(it: Signal, agent: Agent, *, silent: bool) -> Envelope:
         to=agent.path,
         agent_id=agent.id,
         user=agent.user,
-        origin=Origin.SYSTEM if it.origin is Origin.SYSTEM else Origin.AGENT,  # a program's words are no person's
+        origin=it.origin if it.origin in _NOT_PERSONS else Origin.AGENT,  # a program's words are no person's
         sender=it.sender or signal.SENDER,
         key=f"signal:{it.no}",
         text=it.data,

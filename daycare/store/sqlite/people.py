@@ -168,11 +168,7 @@ class Secrets:
         """Store a token or replace it; idempotent."""
 
         def run(tx: Tx) -> None:
-            tx.run(
-                "INSERT INTO secrets (name, user, origin, token, created_at) VALUES (?, ?, 'person', ?, ?)"
-                " ON CONFLICT (name) DO UPDATE SET token = excluded.token, created_at = excluded.created_at",
-                (name, user, token, tx.now),
-            )
+            put_secret(tx, name, user, token)
             tx.commit.secrets = True
             tx.commit.events.append(KeyStored(at_ms=tx.now, user=user, name=name))
 
@@ -211,6 +207,20 @@ class Secrets:
             tx.commit.events.append(KeysResealed(at_ms=tx.now, keys=len(rows)))
 
         await self._write(run)
+
+
+def put_secret(tx: Tx, name: str, user: str, token: bytes) -> None:
+    """Store a token or replace it. Names of capabilities' own have a colon: people can neither list nor remove them."""
+    tx.run(
+        "INSERT INTO secrets (name, user, origin, token, created_at) VALUES (?, ?, 'person', ?, ?)"
+        " ON CONFLICT (name) DO UPDATE SET token = excluded.token, created_at = excluded.created_at",
+        (name, user, token, tx.now),
+    )
+
+
+def drop_secret(tx: Tx, name: str) -> None:
+    """Delete a token, if there is one."""
+    tx.run("DELETE FROM secrets WHERE name = ?", (name,))
 
 
 def ensure(tx: Tx, user: User, origin: Origin) -> User:

@@ -33,7 +33,8 @@ _FAVOURITE: Final = pattern(r"^(?:favorite|fave|fav)\b")
 _NO_ATTRIBUTE: Final = pattern(r"^(?:new|current)\s+|(?:'s name|s' names?)$")
 _ARTICLE: Final = pattern(r"^(?:the|a|an|my|our|in|at|on|das|die|der|den|mein|meine|im)\s+")
 _BETWEEN: Final = re.compile(r"[\W_]+")
-_OUTSIDE: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # the least trustworthy first
+# The least trustworthy first.
+_OUTSIDE: Final = (Origin.FORWARD, Origin.WEBHOOK, Origin.FILE, Origin.GROUP, Origin.AGENT)
 _FORMS_KEPT: Final = 4_096  # while facts are compared, each with each: making a form costs a hundred look-ups
 _subject = lru_cache(_FORMS_KEPT)(plain)
 P = TypeVar("P", FactPart, EntityPart)
