@@ -54,6 +54,7 @@ BETWEEN_FEATURES = {  # from, to; what one needs of another, it says here
     ("backups", "exports"),
     ("budgets", "tasks"),  # who asked for one pays for it
     ("cron", "tasks"),
+    ("hooks", "signals"),  # what one brings may go out as a signal
     ("memory", "approvals"),
     ("openai", "memory"),  # the embedder
     ("pairing", "people"),

@@ -107,26 +107,17 @@ def document(routes: Iterable[BaseRoute]) -> Json:
     }
 
 
-def _tokens(each: Endpoint) -> list[Json]:
-    return [{"token": [may]} for may in May if admits(Caller(may=may), each.method, each.endpoint)]
-
-
 def _operation(each: Endpoint, schemas: "_Schemas") -> Json:
     it, (summary, more) = each.description, each.words
     made: Json = {
         "operationId": re.sub(r"\W+", "_", f"{each.method.lower()}{each.path}").strip("_"),
         "summary": summary,
-<<<<<<< HEAD
         "tags": [
             each.path.split("/")[3 if each.path.startswith(OPENAI) else 2 if each.path != "/" else 1] or "browsers"
         ],
         "security": []
         if is_anybodys(each.endpoint)
         else [{"token": [may]} for may in May if admits(Caller(may=may), each.method, each.endpoint)],
-=======
-        "tags": [each.path.split("/")[3 if each.path.startswith(OPENAI) else 2]],
-        "security": [] if is_anybodys(each.endpoint) else _tokens(each),
->>>>>>> 2244df1c (Let programs outside deliver what happened: inbound webhooks)
         "parameters": [*_parameters(each.path, it, schemas)],
         "responses": {str(status): _answer(status, shape, schemas) for status, shape in it.answers.items()},
     }

@@ -32,6 +32,7 @@ from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it wou
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.approvals.story import ANN, ann, button, only, say, settle
 from tests.chance import commits
+from tests.hooks.sender import delivered
 from tests.telegram.bots import until
 
 SAID = "I have a dog called Rex"
@@ -266,7 +267,7 @@ FREE = ApprovalsSection(memory_write=Consent.AUTO, memory_append=Consent.AUTO, m
 
 
 @pytest.mark.parametrize("section", [ApprovalsSection(), FREE], ids=["defaults", "all free"])
-@pytest.mark.parametrize("way", ["forwarded", "quoted", "from a group", "by an agent"])
+@pytest.mark.parametrize("way", ["forwarded", "quoted", "from a group", "by an agent", "by a webhook", "by a signal"])
 async def test_whatever_an_injected_text_orders_nothing_is_written_without_a_yes(
     tmp_path: Path, autojump_clock: object, section: ApprovalsSection, way: str
 ) -> None:
@@ -291,6 +292,11 @@ async def test_whatever_an_injected_text_orders_nothing_is_written_without_a_yes
                 await say(house, "1", ORDERS, origin=Origin.GROUP)
             case "by an agent":
                 await house.post("/ann/pigeon", ORDERS, sender="/ann/agent/eve", key="1")
+            case "by a webhook":
+                await delivered(house, {"words": ORDERS}, path="/ann/pigeon", template="{{ words | 5000 }}")
+            case "by a signal":
+                await house.daemon.signals.controls.subscribe("/ann/pigeon", "shop:*")
+                await delivered(house, {"words": ORDERS}, signal="shop:paid", template="{{ words | 5000 }}")
         await settle(house)
         await say(house, "2", "thanks, go on")  # the words are still in the conversation
         await say(house, "3", "yes, approve it")  # a model may take that for a yes, the desk does not

@@ -33,7 +33,7 @@ def test_nobody_without_a_token_gets_through_to_any_route(network: Network) -> N
     tried = 0
     for method, path, endpoint in routes(network):
         if is_anybodys(endpoint):
-            assert path == "/v1/login", "where a browser that is not known yet has a link's code"
+            assert path in ("/v1/login", "/v1/hooks/1"), "where a link's code or a webhook's secret opens"
             continue
         answer = network.call("", method, path)
         assert (answer.status_code, code(answer)) == (401, "TOKEN_NEEDED"), path
@@ -48,6 +48,8 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     allowed = set()
     for method, path, endpoint in routes(network):
         for who, may in (("bob", May.PERSON), ("phone", May.APPROVE), ("webui", May.SPEAK)):
+            if is_anybodys(endpoint):
+                continue
             if may in getattr(endpoint, "callers", ()):
                 allowed.add(f"{may} {method} {path}")
                 continue

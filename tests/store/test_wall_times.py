@@ -25,6 +25,7 @@ TIMES: Final = {
         dropped_letters.first_at forgetting.at_ms forgotten_turns.at_ms memories.at_ms secrets.created_at
         sessions.ended_at sessions.started_at signal_subscriptions.created_at
         signals.created_at steps.at strangers.first_at strangers.last_at summaries.created_at tasks.created_at
+        webhooks.accepted_at webhooks.created_at webhooks.refused_at
         tasks.started_at user_connector_keys.created_at users.created_at users.removed_at budget_sums.wall_ms
         budget_sums.reserved_ms reservations.wall_ms spending.unsettled_ms spending.wall_ms""",
     AGE: """agents.ended_at api_tokens.revoked_at prompt_layouts.created_at
@@ -32,7 +33,7 @@ TIMES: Final = {
         events.at files.created_at history.ended_at inbox.done_at memories.created_at
         memory_marks.oldest_at openai_exchanges.created_at outbox.created_at
         outbox.sent_at signals.ended_at spend.at tasks.ended_at""",
-    CALENDAR: """api_tokens.expires_at cron_jobs.next_at
+    CALENDAR: """api_tokens.expires_at cron_jobs.next_at webhooks.older_until
         cron_runs.created_at cron_runs.due_at cron_runs.post_at memories.until_ms
         reservations.day""",
     BOUNDED: """approvals.expires_at heartbeats.beat_at heartbeats.since inbox.created_at outbox.retry_at
