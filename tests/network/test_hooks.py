@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from daycare.api import guard
+from daycare.api import rates
 from daycare.api.client import Client
 from daycare.base.errors import (
     BusyError,
@@ -130,12 +130,12 @@ def test_no_token_is_needed_for_deliveries_and_one_for_all_else(network: Network
 
 def test_wrong_secrets_count_as_wrong_tokens_and_right_ones_get_through(network: Network) -> None:
     secret = hook(network)
-    for _ in range(guard.API_WRONG_TOKENS_MAX):
+    for _ in range(rates.API_WRONG_TOKENS_MAX):
         assert deliver(network, schemes.new_secret(STANDARD), {}).status_code == 401
     refused = deliver(network, schemes.new_secret(STANDARD), {})
     assert (refused.status_code, code(refused)) == (429, "TOKENS_WRONG") and int(refused.headers["retry-after"]) > 0
     assert deliver(network, secret, {}).status_code == 202, "others at that address pay for nothing"
-    assert shown(network)["refused"] == guard.API_WRONG_TOKENS_MAX + 1
+    assert shown(network)["refused"] == rates.API_WRONG_TOKENS_MAX + 1
 
 
 def test_a_host_that_is_not_ours_and_a_page_are_refused_before_the_secret_is_looked_at(network: Network) -> None:
