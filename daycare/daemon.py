@@ -16,6 +16,7 @@ from daycare.features.approvals.approval_messages import ApprovalMessages
 from daycare.features.backups import BackingUp
 from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
+from daycare.features.credentials import CredentialsFeature
 from daycare.features.cron import Cron
 from daycare.features.exports import Exporting
 from daycare.features.exports.engine import ExportEngine
@@ -27,6 +28,7 @@ from daycare.features.hooks import WebhooksFeature
 from daycare.features.models import Models
 from daycare.features.openai import OpenAIFeature
 from daycare.features.pairing import PairingFeature
+from daycare.features.panels import PanelsFeature
 from daycare.features.people import PeopleFeature
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
@@ -80,9 +82,10 @@ class Daemon(Kernel):
         able = [permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
         able += [PairingFeature(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
         self.tokens = TokensFeature(store, clock, live, owner)
-        able += [PeopleFeature(store, self.vault, self.permissions, owner), self.tokens]
+        people = PeopleFeature(store, self.vault, self.permissions, owner)
+        able += [people, CredentialsFeature(people.keyring, live), self.tokens]
         seen = PromptHistory(store, self.contexts, self.memory.recalled_again, self.prompts.base_mark)
-        able.append(HistoryFeature(store, directory, seen))
+        able += [HistoryFeature(store, directory, seen), PanelsFeature(self.memory, self.intake.accept)]
         accept = self.intake.accept
         able.append(OpenAIFeature(store, router, bus, clock, live, accept, self.memory.embedding, owner))
         able.append(WebhooksFeature(core, self.vault))

@@ -172,6 +172,14 @@ class MetricsSection(msgspec.Struct, frozen=True, kw_only=True):
     listen: str = ""
 
 
+class CredentialsSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[credentials]`: where services check what is to be stored; without encryption only on this machine."""
+
+    slack_url: Annotated[
+        str, Meta(pattern=r"^(https://[^\s/@]+|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?)(/\S*)?$")
+    ] = "https://slack.com/api"
+
+
 class TracingSection(msgspec.Struct, frozen=True, kw_only=True):
     """`[tracing]`: the collector that gets spans (OTLP over HTTP), empty for none, and the share of traces it gets."""
 
@@ -199,6 +207,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     cron: dict[str, CronSection] = msgspec.field(default_factory=dict)
     metrics: MetricsSection = MetricsSection()
     api: ApiSection = ApiSection()
+    credentials: CredentialsSection = CredentialsSection()
     tracing: TracingSection = TracingSection()
 
 

@@ -58,6 +58,7 @@ BETWEEN_FEATURES = {  # from, to; what one needs of another, it says here
     ("memory", "approvals"),
     ("openai", "memory"),  # the embedder
     ("pairing", "people"),
+    ("panels", "memory"),  # which they show
     ("signals", "budgets"),  # what beats by itself needs one
 }
 BESIDE = "testing"

@@ -42,6 +42,7 @@ def build(services: Services) -> Starlette:
     app = Starlette(
         routes=routes,
         middleware=[
+            Middleware(ApiPrefix),
             Middleware(
                 BodyBound,
                 uploads={path for feature in services.features for path in feature.uploads},
@@ -80,6 +81,19 @@ class CallerAdmission:
                 f"{scope['method']} {scope['path']}: this token may read, and change nothing",
                 hint="daycare tokens add NAME --may operator",
             )
+        await self._app(scope, receive, send)
+
+
+class ApiPrefix:
+    """Answers `/api/v1/...` as `/v1/...`, which some programs write that way. It never means another route."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope.get("path", "").startswith("/api/v1/"):
+            scope = {**scope, "path": scope["path"].removeprefix("/api")}
         await self._app(scope, receive, send)
 
 

@@ -88,6 +88,7 @@ AT_ONCE: Final = (
     "notify.quiet",
     *_of("backup", "every", "keep", "folder", "passphrase_file"),
     *_of("api", "listen", "hosts", "origins", "cert", "key", "trusted_proxies", "insecure"),
+    "credentials.slack_url",
 )
 AFTER_RESTART: Final = (
     "daemon.breaker",  # it judges starts

@@ -42,6 +42,7 @@ from daycare.features.backups import BackingUp
 from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
 from daycare.features.budgets.service import Budgets
+from daycare.features.credentials import CredentialsFeature
 from daycare.features.cron import Cron
 from daycare.features.exports import Exporting
 from daycare.features.exports.engine import ExportEngine
@@ -52,6 +53,7 @@ from daycare.features.memory.service import MemoryFeature
 from daycare.features.models import Models
 from daycare.features.openai import OpenAIFeature
 from daycare.features.pairing import PairingFeature
+from daycare.features.panels import PanelsFeature
 from daycare.features.people import PeopleFeature
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
@@ -339,6 +341,7 @@ async def open_api(
             load=None,
         )
         vault = open_vault(folder / "daycare.key")
+        people = PeopleFeature(store, vault, permissions, "ann")
         budgets = Budgets(store, tell, bus, clock, live, "ann")
 
         def committed(commit: Commit) -> None:
@@ -374,7 +377,9 @@ async def open_api(
                 PairingFeature(store, directory, clock, "ann"),
                 Models(pool, "ann"),
                 OpenAIFeature(store, router, bus, clock, live, accept, None, "ann"),
-                PeopleFeature(store, vault, permissions, "ann"),
+                people,
+                CredentialsFeature(people.keyring, live),
+                PanelsFeature(memory, accept),
                 BackingUp(Backups(Home(folder), live, store, clock)),
                 Exporting(ExportEngine(store, directory, lambda config: None, clock, folder, "direct:ann", live)),
                 Watching(store, router, accept, health, "ann"),

@@ -213,7 +213,7 @@ async def test_logs_of_earlier_versions_of_daycare_stay_readable_and_shrink_in_b
         [(after,)] = store._db.execute("SELECT sum(octet_length(text)) FROM documents").fetchall()
         assert int(str(before)) > 7_000_000 and after == len(texts[-1])
         left = await versions(store, LOG)
-        assert len(left) == NEWEST_KEPT
+        assert (len(left), left[-1]) == (NEWEST_KEPT + 1, 1), "and the first, which says since when it is there"
         assert {each: await says(store, LOG, each) for each in left} == {each: texts[each - 1] for each in left}
         await add(store, "one more\n")
         assert await says(store, LOG, 401) == texts[-1] + "one more\n"

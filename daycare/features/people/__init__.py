@@ -15,20 +15,21 @@ if TYPE_CHECKING:
 
 
 class PeopleFeature(Feature):
-    """All of it. `owner` has the keys that are nobody else's."""
+    """All of it. `owner` has the keys that are nobody else's; they are on the `keyring`."""
 
     name = "people"
 
     def __init__(self, store: "Store", vault: "Vault", permissions: "PermissionChecks", owner: str) -> None:
+        from daycare.store.rotation import Keyring
+
         self._store = store
-        self._vault = vault
+        self.keyring = Keyring(store.secrets, vault, owner)
         self._permissions = permissions
-        self._owner = owner
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/users`, `/v1/keys` and `/v1/can`."""
         from daycare.features.people.routes import Keys, PeopleRoutes
         from daycare.features.people.routes_permissions import PermissionRoutes
 
-        people, keys = PeopleRoutes(self._store.people), Keys(self._store.secrets, self._vault, self._owner)
+        people, keys = PeopleRoutes(self._store.people), Keys(self.keyring)
         return [*people.routes(), *keys.routes(), *PermissionRoutes(self._permissions).routes()]

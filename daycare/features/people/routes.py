@@ -3,7 +3,6 @@
 from typing import Annotated
 
 import msgspec
-import trio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,11 +15,10 @@ from daycare.base.messages import Origin
 from daycare.base.path import check_user_id
 from daycare.base.zones import zone_of
 from daycare.features.people.subusers import check_owner
-from daycare.observe.redact import hide
 from daycare.store.records import User
-from daycare.store.rotation import rotate_key
-from daycare.store.sqlite.people import PeopleStore, Secrets
-from daycare.store.vault import Vault, check_key_name
+from daycare.store.rotation import Keyring
+from daycare.store.sqlite.people import PeopleStore
+from daycare.store.vault import check_key_name
 
 
 class UsersQuery(RequestDocument, frozen=True, kw_only=True):
@@ -134,11 +132,8 @@ class PeopleRoutes:
 class Keys:
     """`/v1/keys`: values go in and never come out."""
 
-    def __init__(self, secrets: Secrets, vault: Vault, owner: str) -> None:
-        self._secrets = secrets
-        self._vault = vault
-        self._owner = owner
-        self._one_at_a_time = trio.Lock()  # what is sealed with a key is stored before that key goes
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
 
     def routes(self) -> list[Route]:
         """Return the routes of secrets."""
@@ -152,7 +147,7 @@ class Keys:
     @described({200: {"keys": [{"name": str, "created_at": int}]}})
     async def find(self, request: Request) -> Response:
         """List names and when each was stored."""
-        found = await self._secrets.find()
+        found = await self._keyring.find()
         own = [{"name": name, "created_at": at_ms} for name, at_ms in found if ":" not in name]  # else a capability's
         return answer({"keys": own})
 
@@ -161,22 +156,19 @@ class Keys:
         """Store a secret, or replace it."""
         name = check_key_name(request.path_params["name"])
         value = (await body(request, NewSecret)).value
-        hide(value)
-        async with self._one_at_a_time:
-            await self._secrets.put(name, self._owner, self._vault.seal(value))
+        await self._keyring.put(name, value)
         return answer({"stored": name})
 
     @described({200: {"resealed": int}}, refuses=(409,))
     async def rotate(self, request: Request) -> Response:
         """Seal every secret with a new key, and forget the older ones."""
-        async with self._one_at_a_time:
-            return answer({"resealed": await rotate_key(self._vault, self._secrets)})
+        return answer({"resealed": await self._keyring.rotate()})
 
     @described({200: {"removed": str}})
     async def remove(self, request: Request) -> Response:
         """Delete a secret."""
         name = request.path_params["name"]
-        if ":" in name or not await self._secrets.remove(name):
+        if ":" in name or not await self._keyring.remove(name):
             raise NotFoundError("SECRET_UNKNOWN", f"removing the key {name}: there is none", hint="daycare keys list")
         return answer({"removed": name})
 

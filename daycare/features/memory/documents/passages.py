@@ -1,6 +1,7 @@
-"""Passages of single documents: those of a long one that a prompt has room for, and all of them made anew."""
+"""Passages of single documents: those that fit what is said or asked, and all of them made anew."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from math import log1p
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -13,6 +14,7 @@ from daycare.agent.sections import DocumentSource, Excerpts, is_long
 from daycare.base.bounded import Bounded
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.documents import Place
+from daycare.base.errors import DaycareError
 from daycare.base.limits import API_PAGE_MAX_ROWS, PROMPTS_KEPT_MAX, RECALL_LINE_MAX_CHARS
 from daycare.base.memories import Tier
 from daycare.base.memory_settings import NO_EMBEDDER, DocumentsSection
@@ -102,6 +104,18 @@ class Passages:
                 told = "\n\n".join(chunk.told for chunk in best)
             found.append((name, told))
         return tuple(found)
+
+    async def search(self, agent: Agent, path: str, question: str, limit: int) -> list[Fitting]:
+        """Return the passages of a document that fit a question, the best first; raises as `Documents.read`.
+
+        Without the question's vector, which may be late or missing, by words alone.
+        """
+        text = (await self._documents.read(agent, path)).text
+        vector: Floats | None = None
+        if self._embedding is not None:
+            with suppress(DaycareError):
+                vector = await self._embedding.question(question)
+        return (await self._fitting(await cut(text), question, vector, self._live.now.memory.documents))[:limit]
 
     def forget(self) -> None:
         """Keep nothing: something was forgotten."""

@@ -16,6 +16,7 @@ from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import Documents
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
+from daycare.rules import frontmatter
 from daycare.rules.document_paths import MEMORY
 from daycare.store.records import Agent
 
@@ -51,14 +52,14 @@ class PromptDocuments:
         return Passage(found.text, found.layer)
 
     async def skills(self, agent: Agent) -> Sequence[PromptEntry]:
-        """Return the skills that this agent reads, with what the first line of each says."""
+        """Return the skills that this agent reads, with what each says of itself."""
         entries = []
         for each in await self._documents.listing(agent, "skills"):
             if not each.path.startswith("skills/"):
                 continue  # one of a layer before it is read in its place
             if each.hash not in self._first_lines:
                 passage = await self.passage(agent, each.path)
-                self._first_lines[each.hash] = _first_line(passage.text if passage else "")
+                self._first_lines[each.hash] = about_skill(passage.text if passage else "")
             entries.append(PromptEntry(each.path.removeprefix("skills/"), self._first_lines[each.hash]))
         return entries
 
@@ -79,7 +80,11 @@ class PromptDocuments:
         return await self._store.last()
 
 
-def _first_line(text: str) -> str:
-    """Return what a skill says of itself: its first line with words, as a heading or not."""
-    line = next((line.strip("#* \t") for line in text.splitlines() if line.strip("#*- \t")), "")
+def about_skill(text: str) -> str:
+    """Return what a skill says of itself: its field `description`, else its first line with words, heading or not."""
+    front, body = frontmatter.parted(text)
+    told = frontmatter.fields(front).get("description") if front else None
+    if isinstance(told, str) and told.strip():
+        return one_line(told, PROMPT_LINE_MAX_CHARS)
+    line = next((line.strip("#* \t") for line in body.splitlines() if line.strip("#*- \t")), "")
     return one_line(line, PROMPT_LINE_MAX_CHARS)

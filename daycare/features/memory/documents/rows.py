@@ -114,9 +114,10 @@ class DocumentRows(Rows):
     async def thin(self) -> int:
         """Delete a bounded number of old versions, or let them take less space; return how many (0: all done).
 
-        Of each document there stay some dozens of the newest, the last of each day and later of each month, the newest
-        of each origin with and without a person behind it, those that requests for approval have written with
-        the ones before them, those that pending requests build on, that chunks are of, and that a turn may write again.
+        Of each document there stay some dozens of the newest, the last of each day and later of each month, the first
+        since it is there, the newest of each origin with and without a person behind it, those that requests for
+        approval have written with the ones before them, those that pending requests build on, that chunks are of, and
+        that a turn may write again.
         """
         return await self._write(versions.thin)
 
@@ -144,6 +145,17 @@ class DocumentRows(Rows):
             " AND name > ? ORDER BY name LIMIT ?) ORDER BY name",
             (str(layer), owner, prefix, prefix + _LAST, after, limit),
         )
+
+    async def begun(self, layer: Layer, owner: str, name: str = "") -> dict[str, int]:
+        """Return since when there are an owner's living documents, in wall ms by name; all, or the one of a name."""
+        rows = self._reader.execute(
+            "SELECT d.name, min(d.created_at) FROM living_documents l JOIN documents d USING (layer, owner, name)"
+            " WHERE l.layer = ?1 AND l.owner = ?2 AND (?3 = '' OR l.name = ?3) AND d.version >"
+            " (SELECT ifnull(max(gone.version), 0) FROM documents gone WHERE gone.layer = l.layer"
+            " AND gone.owner = l.owner AND gone.name = l.name AND gone.hash = '') GROUP BY d.name",
+            (str(layer), owner, name),
+        )
+        return {str(found): int(at_ms) for found, at_ms in rows}
 
     def search(self, scopes: Sequence[tuple[Layer, str]], words: Sequence[str], limit: int = 10) -> list[Document]:
         """Return living documents of these (layer, owner) with any of the words, in any form, the best first.

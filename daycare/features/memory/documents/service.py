@@ -131,7 +131,7 @@ class Documents:
         found: list[DocumentEntry] = []
         names: set[str] = set()
         for layer in where.layers:
-            versions = await self._all(layer, _owner(agent, layer), where.prefix)
+            versions = await self._all(layer, owner_in(agent, layer), where.prefix)
             if not where.path:
                 logs = [each.place.name for each in versions if each.place.daily]
                 older = frozenset(logs[:-DAILY_LISTED])
@@ -151,7 +151,7 @@ class Documents:
 
     async def search(self, agent: Agent, query: str, limit: int = 10) -> list[DocumentHit]:
         """Return those of the documents this agent can read that have words of a query, the best first."""
-        scopes = [(layer, _owner(agent, layer)) for layer in Layer]
+        scopes = [(layer, owner_in(agent, layer)) for layer in Layer]
         words = words_of(query)
         totals = [await self._documents.totals(*scope) for scope in scopes]
         most = min(limit, DOCUMENT_SEARCH_MAX)
@@ -365,7 +365,7 @@ def check_growth(address: Address, old: str | None, new: str | None) -> None:
         )
 
 
-def _owner(agent: Agent, layer: Layer) -> str:
+def owner_in(agent: Agent, layer: Layer) -> str:
     """Return whose documents an agent reads and changes in a layer: this decides it, for tools, prompts and the API."""
     match layer:
         case Layer.AGENT:
@@ -389,7 +389,7 @@ def _missing(agent: Agent, path: str, doing: str, hint: str = "daycare memory li
 
 
 def _places(agent: Agent, address: Address) -> list[Place]:
-    return [Place(layer, _owner(agent, layer), address.name) for layer in address.layers]
+    return [Place(layer, owner_in(agent, layer), address.name) for layer in address.layers]
 
 
 def _reading(path: str, found: Document) -> DocumentReading:

@@ -4,6 +4,7 @@ A version that adds to the one before holds only what it adds (`tail`). So a log
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 from daycare.store.sqlite.database import count
@@ -134,10 +135,13 @@ class _Bite:
 def _kept(tx: Tx, place: _Place, line: Sequence[tuple[Any, ...]]) -> set[int]:
     """Return which versions of a document, the newest first, are kept.
 
-    The newest, the last of each day and then of each month, and what something refers to. For what a turn has read,
-    and for what a person stands behind, the newest of each origin is enough, as only the newest of them is asked for.
+    The newest, the last of each day and then of each month, the first since it is there, and what something refers to.
+    For what a turn has read, and for what a person stands behind, the newest of each origin is enough, as only the
+    newest of them is asked for.
     """
     kept = {row[0] for row in line[:NEWEST_KEPT]}
+    living = list(takewhile(lambda row: row[5], line))  # back to its last deletion
+    kept.update(row[0] for row in living[-1:])
     named = _named(tx, place)
     bases = _bases(tx)
     seen: set[object] = set()

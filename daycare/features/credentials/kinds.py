@@ -1,0 +1,21 @@
+"""Which services there are, how a token of each looks, and who is asked whether it is good."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from daycare.features.credentials import slack
+from daycare.settings import CredentialsSection
+
+
+class CredentialKind(NamedTuple):
+    """A service. `check` raises for what the service at `url` does not take; `shape` is told to people."""
+
+    pattern: str
+    shape: str
+    url: Callable[[CredentialsSection], str]
+    check: Callable[[str, str], Awaitable[None]]
+
+
+KINDS: Final = {
+    "slack": CredentialKind(r"xoxb-[A-Za-z0-9-]{10,250}", "xoxb-...", lambda section: section.slack_url, slack.check),
+}

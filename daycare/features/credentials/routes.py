@@ -1,0 +1,47 @@
+"""Credentials as routes: values go in and never come out."""
+
+from typing import Annotated
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import RequestDocument, answer, body
+from daycare.base.limits import SECRET_MAX_CHARS
+from daycare.features.credentials.service import Credentials
+
+
+class NewCredential(RequestDocument, frozen=True, kw_only=True):
+    """A token of a service."""
+
+    token: Annotated[str, msgspec.Meta(max_length=SECRET_MAX_CHARS)]
+
+
+class CredentialRoutes:
+    """`/v1/credentials`."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def routes(self) -> list[Route]:
+        """Return the routes of credentials."""
+        return [
+            Route("/v1/credentials/{service}", self.store, methods=["POST"]),
+            Route("/v1/credentials/{service}/status", self.status),
+            Route("/v1/credentials/{service}", self.forget, methods=["DELETE"]),
+        ]
+
+    async def store(self, request: Request) -> Response:
+        """Keep a token of a service, once that has said that it is good."""
+        await self._credentials.store(request.path_params["service"], (await body(request, NewCredential)).token)
+        return answer({"configured": True})
+
+    async def status(self, request: Request) -> Response:
+        """Say whether there is a token of a service."""
+        return answer({"configured": self._credentials.configured(request.path_params["service"])})
+
+    async def forget(self, request: Request) -> Response:
+        """Forget the token of a service; where there is none, too."""
+        await self._credentials.forget(request.path_params["service"])
+        return Response(status_code=204)

@@ -1,0 +1,54 @@
+"""Credentials by service: one each, stored under its name among the installation's secrets.
+
+So `daycare keys` lists it, plugins find it, and it is sealed again when the vault's key changes.
+"""
+
+import re
+
+from daycare.base.errors import InvalidError, NotFoundError
+from daycare.base.secrecy import hide
+from daycare.features.credentials.kinds import KINDS, CredentialKind
+from daycare.settings import Live
+from daycare.store.rotation import Keyring
+
+
+class Credentials:
+    """Checks, keeps and forgets them. Each method raises `NotFoundError` SERVICE_UNKNOWN."""
+
+    def __init__(self, keyring: Keyring, live: Live) -> None:
+        self._keyring = keyring
+        self._live = live
+
+    async def store(self, service: str, token: str) -> None:
+        """Keep a token that its service takes, in place of the one before.
+
+        Raises `InvalidError` CREDENTIAL_FORMAT, `CredentialRejectedError`, or `UnavailableError` where nobody could
+        say; then the one before stays.
+        """
+        kind = _kind(service)
+        if re.fullmatch(kind.pattern, token) is None:
+            raise InvalidError(
+                "CREDENTIAL_FORMAT", f"storing a token for {service}: it is none", hint=f"one looks like {kind.shape}"
+            )
+        hide(token)
+        await kind.check(kind.url(self._live.now.credentials), token)
+        await self._keyring.put(service, token)
+
+    def configured(self, service: str) -> bool:
+        """Return whether there is a token for a service."""
+        _kind(service)
+        return self._keyring.has(service)
+
+    async def forget(self, service: str) -> None:
+        """Keep no token for a service."""
+        _kind(service)
+        await self._keyring.remove(service)
+
+
+def _kind(service: str) -> CredentialKind:
+    kind = KINDS.get(service)
+    if kind is None:
+        raise NotFoundError(
+            "SERVICE_UNKNOWN", f"using {service[:64]!a}: no such service", hint=f"one of: {', '.join(KINDS)}"
+        )
+    return kind
