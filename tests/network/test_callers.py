@@ -67,6 +67,13 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     assert {each for each in allowed if each.startswith("approve")} == {
         f"approve {each}" for each in decisions | oneself
     }
+    agents |= {"GET /v1/identity", "POST /v1/chats/1/run"}
+    for each in ("chats", "projects", "workspaces"):
+        agents |= {f"{method} /v1/{each}/1/memory" for method in ("GET", "PUT")}
+        agents |= {f"POST /v1/{each}/1/memory/{what}" for what in ("process", "search")}
+    agents |= {f"{method} /v1/agents/1/memory/1" for method in ("GET", "DELETE")} | {"GET /v1/agents/1/memory"}
+    agents |= {f"{method} /v1/agents/1/skills" for method in ("GET", "POST")}
+    agents |= {f"{method} /v1/agents/1/skills/1" for method in ("PUT", "DELETE")}
     speaks = {f"speak {each}" for each in talk if openai in each}
     assert {each for each in allowed if each.startswith("speak")} == speaks
     assert {each for each in allowed if each.startswith("person")} == {

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -83,8 +84,7 @@ async def test_what_is_not_there_is_404_and_what_is_no_path_400(panels: Panels, 
 
 
 async def test_no_hostile_path_leads_anywhere(panels: Panels) -> None:
-    from urllib.parse import quote
-
-    for path in hostile.PATHS[:60]:
-        answer: Any = await panels.ask("GET", f"{FILES}/{quote(path, safe='', errors='surrogatepass')}")
+    for path in filter(None, hostile.PATHS[::2]):
+        sent = quote(path, safe="", errors="surrogatepass").replace(".", "%2E")  # else the client makes sense of it
+        answer: Any = await panels.ask("GET", f"{FILES}/{sent}")
         assert answer.status_code in (400, 404), path

@@ -13,7 +13,7 @@ from daycare.base.errors import ForbiddenError
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import VIEW, owner_in
 from daycare.features.panels.subject import Subjects, iso, seen, tagged
-from daycare.rules.document_paths import parse
+from daycare.rules.document_paths import parse, spell
 from daycare.store.records import Agent
 
 if TYPE_CHECKING:
@@ -48,16 +48,16 @@ class FilePanel:
         agent, wish = await self._subjects.named(request, "id"), query(request, FilesQuery)
         entries = await self._documents.listing(agent, wish.prefix)
         begun = {layer: await self._begun(agent, layer) for layer in {each.layer for each in entries} - {VIEW}}
+        named = [(each, parse(each.path).name) for each in entries if each.layer != VIEW]
         files = [
             {
-                "path": each.path,
-                "content_type": _type(each.path),
-                "created_at": iso(begun[each.layer].get(parse(each.path).name, each.updated_at)),
+                "path": spell(Layer(each.layer), name),  # with its layer where that is not the first: it can be deleted
+                "content_type": _type(name),
+                "created_at": iso(begun[each.layer].get(name, each.updated_at)),
                 "updated_at": iso(each.updated_at),
                 "size_bytes": each.size,
             }
-            for each in entries
-            if each.layer != VIEW
+            for each, name in named
         ]
         return answer({"files": files})
 

@@ -42,7 +42,10 @@ def write(old: str, skill: SkillText) -> str:
     """Return a document that says this in place of what it said."""
     front, _ = frontmatter.parted(old)
     fields = {"name": skill.name, "description": skill.description}
-    return frontmatter.joined(frontmatter.changed(front, fields), f"\n{skill.instructions}\n")
+    front = frontmatter.changed(front, fields)
+    if not fields.items() <= frontmatter.fields(front).items():
+        front = frontmatter.changed("", fields)  # what stood there could not be read; its version is kept
+    return frontmatter.joined(front, f"\n{skill.instructions}\n")
 
 
 def checked_name(text: str) -> str:
