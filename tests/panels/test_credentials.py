@@ -131,7 +131,7 @@ async def test_a_token_stands_in_no_answer_no_event_and_no_file(
 async def test_a_service_that_nobody_knows_is_404(panels: Panels) -> None:
     for method, route in (("POST", ""), ("GET", "/status"), ("DELETE", "")):
         body = {"token": GOOD} if method == "POST" else None
-        await panels.refused(404, "SERVICE_UNKNOWN", method, f"/v1/credentials/acme{route}", body)
+        await panels.refused(404, "CREDENTIAL_SERVICE", method, f"/v1/credentials/acme{route}", body)
     await panels.refused(400, "BODY_INVALID", "POST", SLACK, {"token": 7})
 
 

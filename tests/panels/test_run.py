@@ -1,5 +1,7 @@
 """A message to a chat, its answer, and which memory stood behind it."""
 
+from typing import Any
+
 import trio
 
 from daycare.base.errors import UnavailableError
@@ -25,7 +27,7 @@ async def test_a_chat_answers_and_tells_which_memory_it_used(panels: Panels) -> 
 async def test_what_was_recalled_for_the_answer_is_told(panels: Panels) -> None:
     await panels.house.talk("the boiler in the cellar is called Bertha", path="/ann/agent/scribe")
     await panels.call("POST", "/v1/messages", {"text": "/new", "path": "/ann/agent/scribe", "wait_s": 10})
-    wanted = {"query": "boiler", "agent": "/ann/agent/scribe"}
+    wanted: Any = {"query": "boiler", "agent": "/ann/agent/scribe"}
     while not (await panels.call("GET", "/v1/memories/search", **wanted))["found"]:
         await trio.lowlevel.checkpoint()  # the log is written behind the turn
     said = await panels.call("POST", RUN, {"message": "what is the boiler in the cellar called?"})

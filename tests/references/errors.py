@@ -169,6 +169,7 @@ def rows() -> dict[str, str]:
         means = [words["means"]] if "means" in words else [f"`{_cell(text)}`" for text in entry.messages[:SHOWN_MAX]]
         do = [words["do"]] if "do" in words else [f"`{_cell(text)}`" for text in entry.hints[:SHOWN_MAX]]
         statuses, exits = ({str(getattr(kind, name)) for kind in of} for name in ("http_status", "exit_code"))
+        statuses = {words["http"]} if "http" in words else statuses  # of a class of its own
         if "none" in classes:
             statuses, exits = {NOBODY}, {NOBODY}
         cells = [f"`{code}`", ", ".join(sorted(statuses)), ", ".join(sorted(exits)), "; ".join(means)]

@@ -13,7 +13,7 @@ from daycare.store.rotation import Keyring
 
 
 class Credentials:
-    """Checks, keeps and forgets them. Each method raises `NotFoundError` SERVICE_UNKNOWN."""
+    """Checks, keeps and forgets them. Each method raises `NotFoundError` CREDENTIAL_SERVICE."""
 
     def __init__(self, keyring: Keyring, live: Live) -> None:
         self._keyring = keyring
@@ -28,7 +28,9 @@ class Credentials:
         kind = _kind(service)
         if re.fullmatch(kind.pattern, token) is None:
             raise InvalidError(
-                "CREDENTIAL_FORMAT", f"storing a token for {service}: it is none", hint=f"one looks like {kind.shape}"
+                "CREDENTIAL_FORMAT",
+                f"storing a token for {service}: it does not look like one",
+                hint=f"one is {kind.shape}",
             )
         hide(token)
         await kind.check(kind.url(self._live.now.credentials), token)
@@ -49,6 +51,6 @@ def _kind(service: str) -> CredentialKind:
     kind = KINDS.get(service)
     if kind is None:
         raise NotFoundError(
-            "SERVICE_UNKNOWN", f"using {service[:64]!a}: no such service", hint=f"one of: {', '.join(KINDS)}"
+            "CREDENTIAL_SERVICE", f"using {service[:64]!a}: no such service", hint=f"one of: {', '.join(KINDS)}"
         )
     return kind

@@ -35,7 +35,7 @@ class NewContent(RequestDocument, frozen=True, kw_only=True):
     base_hash: Hash | None = None
 
 
-class Search(RequestDocument, frozen=True, kw_only=True):
+class PassageQuery(RequestDocument, frozen=True, kw_only=True):
     """A question, and how many passages at most."""
 
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
@@ -92,20 +92,20 @@ class MemoryPanel:
 
     @persons
     async def process(self, request: Request) -> Response:
-        """Make the passages of a text anew, with their vectors."""
+        """Make the passages of a text again, with their vectors."""
         page = await self._meant(request)
         found = await self._begun(request, page)
         done = await self._memory.passages.process(page.agent, page.path)
         return answer({**_memory(page, found), "chunks": done.chunks, "embedded": done.embedded})
 
     async def process_identity(self, request: Request) -> Response:
-        """Make the passages of the identity anew, with their vectors."""
+        """Make the passages of the identity again, with their vectors."""
         return await self.process(request)
 
     @persons
     async def search(self, request: Request) -> Response:
         """Find the passages of a text that fit a question, by words and meaning, the best first."""
-        page, wish = await self._meant(request), await body(request, Search)
+        page, wish = await self._meant(request), await body(request, PassageQuery)
         await self._begun(request, page)
         found = await self._memory.passages.search(page.agent, page.path, wish.query, wish.limit)
         results = [

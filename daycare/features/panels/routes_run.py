@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _KEY_MAX_CHARS: Final = KEY_MAX_CHARS - 100  # what says whose it is comes before it
 
 
-class Run(RequestDocument, frozen=True, kw_only=True):
+class ChatMessage(RequestDocument, frozen=True, kw_only=True):
     """A message. A repeat with its key, or the same `Idempotency-Key`, is answered as the first was."""
 
     message: str
@@ -62,7 +62,7 @@ class RunPanel:
     @persons
     async def run(self, request: Request) -> Response:
         """Say something in a chat, as its person, and wait for the answer. 202: there is none yet."""
-        agent, wish = await self._subjects.named(request, "chatId"), await body(request, Run)
+        agent, wish = await self._subjects.named(request, "chatId"), await body(request, ChatMessage)
         stands = await self._standing(agent)
         receipt = await self._accept(self._inbound(request, agent, wish))
         final = await outcome(request, self._closing, self._memory.router, receipt, wish.wait_s)
@@ -80,7 +80,7 @@ class RunPanel:
         said.background = BackgroundTask(self._replies.confirm, rows)  # once it is sent
         return said
 
-    def _inbound(self, request: Request, agent: Agent, wish: Run) -> Inbound:
+    def _inbound(self, request: Request, agent: Agent, wish: ChatMessage) -> Inbound:
         key = wish.key or request.headers.get("idempotency-key", "")[:_KEY_MAX_CHARS]
         return Inbound(
             connector=DIRECT,
