@@ -1,14 +1,24 @@
 """Identity and the memory of chats, as one text each."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import trio
 
+from daycare.api.app import build
 from daycare.base.documents import Attribution, digest
 from daycare.base.limits import DOCUMENT_MAX_BYTES
+from daycare.base.memory_settings import MemorySection
 from daycare.base.messages import Origin
+from daycare.config import Config, ProviderSection
 from daycare.features.memory.documents.service import NEW_MEMORY
+from daycare.plugin import Plugin, vectors
+from daycare.settings import with_offline
+from daycare.testing.daemon import open_daemon
 from tests.panels.conftest import Panels
 
 CHAT = "/v1/chats/{id}/memory"
@@ -136,3 +146,33 @@ async def test_a_search_finds_passages_of_this_memory_alone(panels: Panels, rout
 async def test_names_of_projects_are_names_and_lead_nowhere_else(panels: Panels) -> None:
     for name in ("%2E%2E", "Garden", "a.b", "x" * 65, "%00"):
         await panels.refused(400, "MEMORY_PATH_INVALID", "GET", f"/v1/projects/{name}/memory")
+
+
+class Topics:
+    """An embedder that knows two topics."""
+
+    name = "fake"
+    needs_key = False
+
+    async def embed(self, model: str, texts: Sequence[str]) -> memoryview:
+        await trio.lowlevel.checkpoint()
+        topics = (("beans", "vegetables"), ("loud", "noise"))
+        return vectors([[0.01 + any(word in text for word in words) for words in topics] for text in texts])
+
+
+async def test_a_search_finds_by_meaning_where_there_are_vectors(tmp_path: Path, autojump_clock: object) -> None:
+    config = Config(
+        memory=MemorySection(embedder="fake/small"), providers=with_offline({"fake": ProviderSection(kind="fake")})
+    )
+    plugin = Plugin(name="fake", embedders={"fake": lambda config: Topics()})
+    async with open_daemon(tmp_path, config=config, plugins=[plugin]) as house:
+        await house.talk("hello")
+        transport = httpx.ASGITransport(build(house.daemon.services))
+        async with httpx.AsyncClient(transport=transport, base_url="http://daycare") as client:
+            route = "/v1/chats/ann.direct/memory"
+            text = "# Garden\n\nThe beans grow well.\n\n# House\n\nThe boiler is loud.\n"
+            await client.put(route, json={"content": text})
+            done = (await client.post(f"{route}/process")).json()
+            assert (done["chunks"], done["embedded"]) == (2, 2)
+            found = (await client.post(f"{route}/search", json={"query": "what makes noise?"})).json()["results"]
+            assert [(each["content"], each["similarity"] > 0.9) for each in found] == [("The boiler is loud.", True)]
