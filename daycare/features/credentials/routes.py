@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.described import described
 from daycare.api.documents import RequestDocument, answer, body
 from daycare.base.limits import SECRET_MAX_CHARS
 from daycare.features.credentials.service import Credentials
@@ -32,15 +33,18 @@ class CredentialRoutes:
             Route("/v1/credentials/{service}", self.forget, methods=["DELETE"]),
         ]
 
+    @described({200: {"configured": bool}}, body=NewCredential)
     async def store(self, request: Request) -> Response:
         """Keep a token of a service, once that has said that it is good."""
         await self._credentials.store(request.path_params["service"], (await body(request, NewCredential)).token)
         return answer({"configured": True})
 
+    @described({200: {"configured": bool}})
     async def status(self, request: Request) -> Response:
         """Say whether there is a token of a service."""
         return answer({"configured": self._credentials.configured(request.path_params["service"])})
 
+    @described({204: ()})
     async def forget(self, request: Request) -> Response:
         """Forget the token of a service; where there is none, too."""
         await self._credentials.forget(request.path_params["service"])

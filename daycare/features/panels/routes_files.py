@@ -1,23 +1,26 @@
 """The documents that an agent reads, as files."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.callers import caller_of, persons
+from daycare.api.described import described
 from daycare.api.documents import RequestDocument, answer, query
 from daycare.base.documents import Layer
 from daycare.base.errors import ForbiddenError
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.documents.service import VIEW, owner_in
-from daycare.features.panels.subject import Subjects, iso, seen, tagged
+from daycare.features.panels.subject import IF_MATCH, Subjects, iso, seen, tagged
 from daycare.rules.document_paths import parse, spell
 from daycare.store.records import Agent
 
 if TYPE_CHECKING:
     from daycare.features.memory.service import MemoryFeature
+
+_KNOWN: Final = {"path": str, "content_type": str, "updated_at": str | None}
 
 
 class FilesQuery(RequestDocument, frozen=True, kw_only=True):
@@ -43,6 +46,7 @@ class FilePanel:
         ]
 
     @persons
+    @described({200: {"files": [{**_KNOWN, "created_at": str, "size_bytes": int}]}}, query=FilesQuery)
     async def find(self, request: Request) -> Response:
         """List the files of an agent, with those that it shares with others: `shared/` and `global/`."""
         agent, wish = await self._subjects.named(request, "id"), query(request, FilesQuery)
@@ -62,6 +66,7 @@ class FilePanel:
         return answer({"files": files})
 
     @persons
+    @described({200: {**_KNOWN, "content": str}})
     async def read(self, request: Request) -> Response:
         """Return a file; `AGENTS.md` and `tools.json` are made when they are read."""
         agent = await self._subjects.named(request, "id")
@@ -75,6 +80,7 @@ class FilePanel:
         return tagged(answer(view), found.hash)
 
     @persons
+    @described({204: ()}, headers=IF_MATCH, refuses=(409,))
     async def delete(self, request: Request) -> Response:
         """Delete a file; its versions stay. What everybody reads is deleted by operators."""
         agent, path = await self._subjects.named(request, "id"), request.path_params["path"]

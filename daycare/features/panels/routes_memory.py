@@ -1,7 +1,7 @@
 """The identity of the installation and the memory of a chat, each as `{"memory": {id, content, updatedAt}}`."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 from starlette.requests import Request
@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from daycare.agent.prompt import Persona
 from daycare.api.callers import caller_of, persons
+from daycare.api.described import described
 from daycare.api.documents import RequestDocument, answer, body
 from daycare.base.documents import Attribution
 from daycare.base.errors import ConflictError
@@ -18,7 +19,7 @@ from daycare.base.messages import Origin
 from daycare.features.memory.documents.records import DocumentReading
 from daycare.features.memory.documents.routes import Hash
 from daycare.features.memory.documents.service import NEW_MEMORY
-from daycare.features.panels.subject import Subjects, changes, iso, seen, tagged
+from daycare.features.panels.subject import IF_MATCH, Subjects, changes, iso, seen, tagged
 from daycare.rules.document_paths import IDENTITY, MEMORY
 from daycare.store.records import Agent
 
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from daycare.features.memory.service import MemoryFeature
 
 PLACES = ("/v1/chats/{chatId}/memory", "/v1/projects/{projectId}/memory", "/v1/workspaces/{workspaceId}/memory")
+
+
+_SHOWN: Final = {"memory": {"id": str, "content": str, "updatedAt": str | None}}
+_PROCESSED: Final = {**_SHOWN, "chunks": int, "embedded": int}
+_FOUND: Final = {"results": [{"content": str, "headings": list[str], "score": float, "similarity": float | None}]}
 
 
 class NewContent(RequestDocument, frozen=True, kw_only=True):
@@ -75,6 +81,7 @@ class MemoryPanel:
         ]
 
     @persons
+    @described({200: _SHOWN})
     async def read(self, request: Request) -> Response:
         """Return a text, which begins when it is first read, also after it was deleted."""
         page = await self._meant(request)
@@ -82,15 +89,18 @@ class MemoryPanel:
         return tagged(answer(_memory(page, found)), found.hash)
 
     @persons
+    @described({200: _SHOWN}, body=NewContent, headers=IF_MATCH, refuses=(409,))
     async def write(self, request: Request) -> Response:
         """Write a text in place of what is there."""
         return await self._write(request, await body(request, NewContent))
 
+    @described({200: _SHOWN}, body=NewContent, headers=IF_MATCH, refuses=(409,))
     async def write_identity(self, request: Request) -> Response:
         """Write who the agents of this installation are, as it stands in each prompt."""
         return await self._write(request, await body(request, NewContent))
 
     @persons
+    @described({200: _PROCESSED})
     async def process(self, request: Request) -> Response:
         """Make the passages of a text again, with their vectors."""
         page = await self._meant(request)
@@ -98,11 +108,13 @@ class MemoryPanel:
         done = await self._memory.passages.process(page.agent, page.path)
         return answer({**_memory(page, found), "chunks": done.chunks, "embedded": done.embedded})
 
+    @described({200: _PROCESSED})
     async def process_identity(self, request: Request) -> Response:
         """Make the passages of the identity again, with their vectors."""
         return await self.process(request)
 
     @persons
+    @described({200: _FOUND}, body=PassageQuery)
     async def search(self, request: Request) -> Response:
         """Find the passages of a text that fit a question, by words and meaning, the best first."""
         page, wish = await self._meant(request), await body(request, PassageQuery)

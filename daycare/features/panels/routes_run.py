@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.callers import caller_of, persons
+from daycare.api.described import described
 from daycare.api.documents import RequestDocument, answer, body
 from daycare.api.replies import DirectReplies
 from daycare.api.wanted import outcome
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
     from daycare.features.memory.service import MemoryFeature
 
 _KEY_MAX_CHARS: Final = KEY_MAX_CHARS - 100  # what says whose it is comes before it
+
+_TAKEN: Final = {"chatId": str, "message": {"seq": int, "trace": str, "turn": int | None}, "state": str}
+_STOOD: Final = {"path": str, "layer": str, "version": int, "updatedAt": str | None}
+_RECALLED: Final = {
+    **dict.fromkeys(("label", "tier", "content"), str),
+    "score": float | None,
+    "updatedAt": str | None,
+}
 
 
 class ChatMessage(RequestDocument, frozen=True, kw_only=True):
@@ -60,6 +69,12 @@ class RunPanel:
         return [Route("/v1/chats/{chatId}/run", self.run, methods=["POST"])]
 
     @persons
+    @described(
+        {200: {**_TAKEN, "answer": str, "memory": {"documents": [_STOOD], "recalled": [_RECALLED]}}, 202: _TAKEN},
+        body=ChatMessage,
+        headers={"Idempotency-Key": "As `key`: a repeat is answered as the first was."},
+        refuses=(409,),
+    )
     async def run(self, request: Request) -> Response:
         """Say something in a chat, as its person, and wait for the answer. 202: there is none yet."""
         agent, wish = await self._subjects.named(request, "chatId"), await body(request, ChatMessage)

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.callers import persons
+from daycare.api.described import described
 from daycare.api.documents import RequestDocument, answer, body
 from daycare.base.documents import Layer
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
@@ -22,13 +23,14 @@ from daycare.features.panels.skills import (
     read,
     write,
 )
-from daycare.features.panels.subject import Subjects, iso, seen, tagged
+from daycare.features.panels.subject import IF_MATCH, Subjects, iso, seen, tagged
 from daycare.store.records import Agent
 
 if TYPE_CHECKING:
     from daycare.features.memory.service import MemoryFeature
 
 _FOLDER: Final = "skills/"
+_SKILL: Final = dict.fromkeys(("id", "name", "description", "instructions", "created_at", "updated_at"), str)
 
 
 class NewSkill(RequestDocument, frozen=True, kw_only=True):
@@ -77,6 +79,7 @@ class SkillPanel:
         ]
 
     @persons
+    @described({200: {"skills": [_SKILL]}})
     async def find(self, request: Request) -> Response:
         """List the skills of an agent."""
         agent = await self._subjects.named(request, "id")
@@ -86,6 +89,7 @@ class SkillPanel:
         return answer({"skills": [_view(each, begun) for each in found]})
 
     @persons
+    @described({201: {"skill": _SKILL}}, body=NewSkill, refuses=(409,))
     async def add(self, request: Request) -> Response:
         """Begin a skill, a document of its name."""
         agent, wish = await self._subjects.named(request, "id"), await body(request, NewSkill)
@@ -95,6 +99,7 @@ class SkillPanel:
         return await self._put(request, agent, name, write("", skill), base_hash="", status=201)
 
     @persons
+    @described({200: {"skill": _SKILL}}, body=SkillChange, headers=IF_MATCH, refuses=(409,))
     async def change(self, request: Request) -> Response:
         """Change what is given of a skill; other fields of its document stay."""
         agent, wish = await self._subjects.named(request, "id"), await body(request, SkillChange)
@@ -116,6 +121,7 @@ class SkillPanel:
         return moved
 
     @persons
+    @described({204: ()}, headers=IF_MATCH, refuses=(409,))
     async def remove(self, request: Request) -> Response:
         """Delete a skill; its versions stay."""
         agent = await self._subjects.named(request, "id")

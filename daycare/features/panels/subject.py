@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from daycare.features.memory.service import MemoryFeature
 
+IF_MATCH: Final = {"If-Match": "The `ETag` of what is to be changed: else, by another text meanwhile, 409."}
 _SHOWN_CHARS: Final = 200  # of a name that names nothing
 
 
