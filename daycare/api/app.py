@@ -47,7 +47,7 @@ def build(services: Services) -> Starlette:
                 BodyBound,
                 uploads={path for feature in services.features for path in feature.uploads},
                 bodies={path: most for feature in services.features for path, most in feature.bodies.items()},
-            )
+            ),
         ],
         exception_handlers={
             DaycareError: errors.refused,
