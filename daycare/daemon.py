@@ -74,7 +74,7 @@ class Daemon(Kernel):
         self.tasks = Tasks(core, self.deliveries)
         self.signals = Signals(core, self.budgets, self.memory.documents)
         outcomes = ApprovalMessages(store, self.approvals, bus, clock, self.connectors, self.sending.address)
-        self.approving = Approving(store, directory, self.approvals, outcomes, live, clock, owner)
+        self.approving = Approving(store, directory, self.approvals, outcomes, bus, live, clock, owner)
         self.budgeting = Budgeting(store, directory, self.budgets, clock, owner)
         self.exports = ExportEngine(
             *(store, directory, self.prompts.check, clock, self.home.path, f"direct:{owner}", live),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from daycare.actors.router import Router
     from daycare.agent.behaviours import BehaviourPart
     from daycare.agent.commands import Commands
+    from daycare.api.sockets import Socket, SocketPart
     from daycare.base.clock import Clock
     from daycare.base.health import Finding
     from daycare.observe.bus import Bus
@@ -66,6 +67,10 @@ class Feature:
 
         Called once it is served, so that what they import costs nobody else.
         """
+        return ()
+
+    def on_socket(self, socket: "Socket") -> "Sequence[SocketPart]":
+        """Return what it does on a WebSocket of the API that was just opened."""
         return ()
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:

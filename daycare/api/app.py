@@ -7,7 +7,7 @@ import trio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from daycare.api import (
@@ -16,6 +16,7 @@ from daycare.api import (
     routes_dead,
     routes_files,
     routes_messages,
+    routes_socket,
 )
 from daycare.api.callers import SOCKET, admits
 from daycare.api.routes_openapi import OpenApiRoutes
@@ -40,7 +41,7 @@ def build(services: Services) -> Starlette:
     ]
     routes += OpenApiRoutes(routes).routes()  # of itself, too
     app = Starlette(
-        routes=routes,
+        routes=[*routes, *routes_socket.SocketRoutes(services, closing).routes()],
         middleware=[
             Middleware(ApiPrefix),
             Middleware(
@@ -56,7 +57,7 @@ def build(services: Services) -> Starlette:
         },
     )
     for route in app.router.routes:
-        assert isinstance(route, Route)
+        assert isinstance(route, Route | WebSocketRoute)
         route.app = CallerAdmission(route.app, route.endpoint)
     app.router.redirect_slashes = False
     app.state.closing = closing
@@ -64,7 +65,10 @@ def build(services: Services) -> Starlette:
 
 
 class CallerAdmission:
-    """Lets those call a route who may; for all others there is none, or nothing that they may change."""
+    """Lets those call a route who may; for all others there is none, or nothing that they may change.
+
+    Opening a WebSocket counts as reading: each message on it is looked at by itself.
+    """
 
     def __init__(self, app: ASGIApp, endpoint: Callable[..., Any]) -> None:
         self._app = app
@@ -73,12 +77,13 @@ class CallerAdmission:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         caller = scope.get("state", {}).get("caller", SOCKET)
-        if not admits(caller, scope["method"], self._endpoint):
+        method = scope.get("method", "GET")
+        if not admits(caller, method, self._endpoint):
             if caller.own_only:
                 raise HTTPException(404)
             raise errors.NotAllowedError(
                 "TOKEN_READS",
-                f"{scope['method']} {scope['path']}: this token may read, and change nothing",
+                f"{method} {scope['path']}: this token may read, and change nothing",
                 hint="daycare tokens add NAME --may operator",
             )
         await self._app(scope, receive, send)

@@ -16,7 +16,7 @@ from daycare.base.errors import DaycareError, NotFoundError
 
 if TYPE_CHECKING:  # the command line reads what tokens are good for, and needs neither
     import trio
-    from starlette.requests import Request
+    from starlette.requests import HTTPConnection
 
 E = TypeVar("E", bound=Callable[..., Any])
 
@@ -107,8 +107,8 @@ class Callers(Protocol):
         ...
 
 
-def caller_of(request: "Request") -> Caller:
-    """Return who has sent a request."""
+def caller_of(request: "HTTPConnection") -> Caller:
+    """Return who has sent a request, or opened a WebSocket."""
     found = request.scope.get("state", {}).get("caller", SOCKET)
     assert isinstance(found, Caller)
     return found

@@ -100,7 +100,7 @@ async def refused(request: Request, error: Exception) -> Response:
 async def unrouted(request: Request, error: Exception) -> Response:
     """Answer a request that no route takes."""
     assert isinstance(error, HTTPException)
-    tried = f"{request.method} {request.url.path[:_PATH_SHOWN_CHARS]}"
+    tried = f"{request.scope.get('method', 'WebSocket')} {request.url.path[:_PATH_SHOWN_CHARS]}"
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = allowed = _allowed(request)

@@ -1,5 +1,6 @@
 """Live events as a stream: `id:` is the cursor to resume behind, `event:` the name, `data:` the event as JSON."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -9,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from daycare.api.callers import caller_of
+from daycare.api.callers import Caller, caller_of
 from daycare.api.documents import Number, RequestDocument, query
 from daycare.api.wanted import while_wanted
 from daycare.base.errors import InvalidError
@@ -37,25 +38,34 @@ def event_stream(request: Request, bus: Bus, closing: trio.Event) -> "EventStrea
     wish, caller = query(request, EventsQuery), caller_of(request)
     if caller.own_only:
         wish = replace(wish, path=wish.path or caller.paths or f"/{caller.user}/**")
-        caller.check_path(str(wish.path))
     if wish.path is not None:
-        Pattern(wish.path, None)
-        if wish.path.endswith("/*"):
-            raise InvalidError(
-                "PATH_INVALID", f"watching {wish.path}: expected a path or <path>/**", hint=f"{wish.path}*"
-            )
-    types = frozenset(filter(None, (wish.types or "").split(",")))
+        check_watched(caller, wish.path)
+    types = check_types(filter(None, (wish.types or "").split(",")))
+    after = wish.after
+    last_seen = request.headers.get("last-event-id", "")  # what a browser sends when it connects again
+    if after is None and last_seen.isdecimal():
+        after = int(last_seen)
+    return EventStream(bus, bus.subscribe(after, wish.path, types or None), closing)
+
+
+def check_watched(caller: Caller, path: str) -> None:
+    """Raise `InvalidError` for a pattern that is not a path or `<path>/**`, `NotFoundError` for another person's."""
+    caller.check_path(path)
+    Pattern(path, None)
+    if path.endswith("/*"):
+        raise InvalidError("PATH_INVALID", f"watching {path}: expected a path or <path>/**", hint=f"{path}*")
+
+
+def check_types(names: Iterable[str]) -> frozenset[str]:
+    """Return the names of events as a set. Raises `InvalidError` for one that there is not."""
+    types = frozenset(names)
     if unknown := types - NAMES:
         raise InvalidError(
             "EVENT_UNKNOWN",
             f"watching {', '.join(sorted(unknown))}: no event has that name",
             hint="doc/extend/events.md",
         )
-    after = wish.after
-    last_seen = request.headers.get("last-event-id", "")  # what a browser sends when it connects again
-    if after is None and last_seen.isdecimal():
-        after = int(last_seen)
-    return EventStream(bus, bus.subscribe(after, wish.path, types or None), closing)
+    return types
 
 
 class EventStream(Response):

@@ -18,9 +18,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from daycare.api import tickets
 from daycare.api.browsers import CSRF_HEADER, csrf_of, session_in
 from daycare.api.callers import READS, Caller, Callers, May
+from daycare.api.connection import API_SAID_S
 from daycare.api.errors import NotAllowedError, UnauthorizedError, refuse
 from daycare.api.peers import Peer, Peers
 from daycare.api.rates import Rates
+from daycare.api.sockets import CloseCode, taken_within
 from daycare.base.errors import DaycareError
 from daycare.observe import log
 from daycare.settings import Live
@@ -75,13 +77,19 @@ class NetworkGuard:
             return
         scope.setdefault("state", {}).update(caller=caller, peer=peer)
         told: list[int] = []
+        served = False
         try:
             async with trio.open_nursery() as nursery:
                 nursery.cancel_scope.deadline = trio.current_time() + caller.left_s
                 if caller.ended is not None:
                     nursery.start_soon(_cancel_when, caller.ended, nursery.cancel_scope)
                 await self._app(scope, receive, _noted(_shared(origin, send) if origin and not ours else send, told))
+                served = True
                 nursery.cancel_scope.cancel()
+            if not served and scope["type"] == "websocket":
+                why = {"code": CloseCode.TOKEN_ENDED, "reason": "the token has ended"}
+                async with taken_within(API_SAID_S, scope["state"]["link"]):
+                    await send({"type": "websocket.close", **why})
         finally:
             release()
             if scope.get("method", "GET") not in READS:
@@ -174,9 +182,6 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 async def _refuse(error: DaycareError, scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1008})  # before it is accepted: 403
-        return
     more = {"WWW-Authenticate": "Bearer"} if isinstance(error, UnauthorizedError) else {}
     await refuse(error, scope, receive, send, headers=more)
 

@@ -69,6 +69,11 @@ class DirectReplies:
         return confirmed
 
 
+def spoken(rows: Sequence[OutboxRow], receipt: Receipt) -> str:
+    """Return what replies say; those to a message that was sent before were confirmed then."""
+    return "\n\n".join(row.text for row in rows if row.text) or receipt.result or ""
+
+
 def _answers(receipt: Receipt, row: OutboxRow) -> bool:
     """Tell whether a reply belongs to a message: merged messages are answered by a turn that has the first's trace.
 

@@ -1,6 +1,5 @@
 """Messages in, replies out: what a terminal or a program needs to talk to an agent."""
 
-import secrets
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -19,12 +18,12 @@ from daycare.api.errors import error_view
 from daycare.api.replies import DirectReplies
 from daycare.api.routes_agents import agent_at, agent_view
 from daycare.api.services import Services
+from daycare.api.stopping import fresh_key, stop_turn
 from daycare.api.wanted import outcome
 from daycare.base.connector import DIRECT
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError
-from daycare.base.ids import new_trace_id
 from daycare.base.limits import API_WAIT_MAX_S, FILES_MAX, OUTBOX_MAX_MESSAGES
-from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
+from daycare.base.messages import File
 from daycare.observe.spans import accept_id, joined, trace_id
 from daycare.plugin import Inbound
 from daycare.store.records import Agent, InboxRow, OutboxRow, Receipt
@@ -109,7 +108,7 @@ class Messages:
         inbound = Inbound(
             connector=DIRECT,
             sender=f"{DIRECT}:{user}",
-            key=_fresh_key() if wish.key is None else wish.key,
+            key=fresh_key() if wish.key is None else wish.key,
             text=wish.text,
             files=tuple(files),
             path=wish.path or "",
@@ -155,22 +154,7 @@ class Messages:
     async def stop(self, request: Request) -> Response:
         """Stop the running turn of any user's agent; the confirmation is a reply to the terminal."""
         path = (await body(request, PathQuery)).path
-        caller_of(request).check_path(path)
-        agent = await agent_at(self._services, path)
-        receipt = await self._services.router.post(
-            Envelope(
-                to=agent.path,
-                agent_id=agent.id,
-                user=agent.user,
-                origin=Origin.PERSON,
-                sender=f"{DIRECT}:{caller_of(request).user or self._services.owner}",
-                key=_fresh_key(),
-                text="/stop",
-                trace=new_trace_id(),
-                kind=EnvelopeKind.COMMAND,
-                lane=Lane.CONTROL,
-            )
-        )
+        receipt = await stop_turn(self._services, caller_of(request), path)
         return answer(receipt, 202)
 
     @persons
@@ -206,7 +190,3 @@ class Messages:
         found = await self._replies.of([*dict.fromkeys(seqs)])
         rows = [row for row in found if caller.sees(row.path) and (row.user == caller.user or not caller.own_only)]
         return await self._replies.confirm(rows)
-
-
-def _fresh_key() -> str:
-    return f"api:{secrets.token_hex(12)}"

@@ -161,8 +161,7 @@ class ApiConnections:
         if oldest is None:
             return False
         del self._idle[oldest]
-        with suppress(OSError):  # its client has just closed it
-            oldest.transport.socket.shutdown(sockets.SHUT_RDWR)
+        oldest.cut()
         return True
 
     async def close(self) -> None:

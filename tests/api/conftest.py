@@ -372,7 +372,7 @@ async def open_api(
                 memory,
                 Tasks(core, Deliveries(directory, reach, {})),
                 signals,
-                Approving(store, directory, service, outcomes, live, clock, "ann"),
+                Approving(store, directory, service, outcomes, bus, live, clock, "ann"),
                 Budgeting(store, directory, budgets, clock, "ann"),
                 PairingFeature(store, directory, clock, "ann"),
                 Models(pool, "ann"),

@@ -23,6 +23,7 @@ from . import (
     storm,
     turn,
     wake,
+    ws,
 )
 
 _BENCHMARKS = {
@@ -30,6 +31,7 @@ _BENCHMARKS = {
     "inbox": inbox,
     "latency": latency,
     "wake": wake,
+    "ws": ws,
     "scale": scale,
     "scanner": scanner,
     "soak": soak,

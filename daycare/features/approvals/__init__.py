@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 
     from daycare.actors.directory import Directory
     from daycare.agent.commands import Commands
+    from daycare.api.sockets import Socket, SocketPart
     from daycare.base.clock import Clock
     from daycare.features.approvals.approval_messages import ApprovalMessages
     from daycare.features.approvals.commands import ApprovalCommands as ApprovalCommands
     from daycare.features.approvals.service import ApprovalsService
+    from daycare.observe.bus import Bus
     from daycare.settings import Live
     from daycare.store.sqlite.store import Store
 
@@ -30,6 +32,7 @@ class Approving(Feature):
         directory: "Directory",
         service: "ApprovalsService",
         outcomes: "ApprovalMessages",
+        bus: "Bus",
         live: "Live",
         clock: "Clock",
         owner: str,
@@ -40,6 +43,7 @@ class Approving(Feature):
         self._directory = directory
         self._service = service
         self._outcomes = outcomes
+        self._bus = bus
         self._clock = clock
         self._owner = owner
         self.commands = ApprovalCommands(service, store, live, clock)
@@ -53,6 +57,12 @@ class Approving(Feature):
         from daycare.features.approvals.routes import ApprovalRoutes
 
         return ApprovalRoutes(self._service, self._store, self._directory, self._clock, self._owner).routes()
+
+    def on_socket(self, socket: "Socket") -> "Sequence[SocketPart]":
+        """Return what shows requests on a WebSocket, and takes decisions."""
+        from daycare.features.approvals.socket import DecidingOnSocket
+
+        return [DecidingOnSocket(socket, self._service, self._store, self._bus, self._clock, self._owner)]
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what keeps the messages that show requests as they are."""

@@ -11,6 +11,7 @@ async def findings_of(text: str) -> list[ApprovalFinding]:
     return [
         ApprovalFinding(
             severity=found.severity,
+            kind=found.kind,
             meaning=found.why.removesuffix(".") + (f" (hidden: {found.form})" if found.form else ""),
             excerpt=text[found.start : found.end][:_EXCERPT_MAX_CHARS],
             start=found.start,

@@ -30,10 +30,14 @@ class ApprovalState(StrEnum):
 
 
 class ApprovalFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something suspicious in a text. `excerpt` is the passage, at `start` to `end` of what was looked at."""
+    """Something suspicious in a text. `excerpt` is the passage, at `start` to `end` of what was looked at.
+
+    `kind` is the rule that found it, "" in requests of before.
+    """
 
     severity: Literal["warning", "danger"]
     meaning: str
+    kind: str = ""
     excerpt: str = ""
     start: int = 0
     end: int = 0

@@ -26,6 +26,7 @@ from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService, Approver, unknown
 from daycare.features.approvals.views import ApprovalView, flags, name_of, title
 from daycare.rules.lengthy import aside
+from daycare.store.sqlite.people import PeopleStore
 from daycare.store.sqlite.store import Store
 
 _Text = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
@@ -197,13 +198,16 @@ class ApprovalRoutes:
                 raise unknown(no)
 
     async def _person(self, request: Request, user: str | None) -> Approver:
-        """Operators may speak for a user they name, as everywhere; others for themselves."""
-        caller = caller_of(request)
-        user = user or caller.user or self._owner
-        caller.check_user(user)
-        if await self._store.people.get(user) is None:
-            raise InvalidError("USER_UNKNOWN", f"deciding as {user}: no such user", hint="daycare users list")
-        return Approver(user, caller.actor(f"direct:{user}"))
+        return await approver_of(caller_of(request), user, self._store.people, self._owner)
+
+
+async def approver_of(caller: Caller, user: str | None, people: PeopleStore, owner: str) -> Approver:
+    """Return as whom a caller decides: operators for a user they name, as everywhere, others for themselves."""
+    user = user or caller.user or owner
+    caller.check_user(user)
+    if await people.get(user) is None:
+        raise InvalidError("USER_UNKNOWN", f"deciding as {user}: no such user", hint="daycare users list")
+    return Approver(user, caller.actor(f"direct:{user}"))
 
 
 def _listed(it: Approval) -> dict[str, Any]:

@@ -71,16 +71,16 @@ class ApprovalRows(Rows):
         rows_room.check(self._reader, rows_room.root_of(path), now_ms)
 
     async def decide(
-        self, no: int, verdict: Literal["approve", "reject"], *, seen: str, by: str, why: str = ""
+        self, no: int, verdict: Literal["approve", "reject"], *, seen: str, by: str, why: str = "", once: bool = False
     ) -> tuple[Approval, bool]:
         """Decide a request, do what it asks for, and tell the agent, all or nothing; return whether it was new.
 
         `seen` is the content hash that the decider saw, its first 8 characters at least; `by` is their connector key.
-        A repeat of the very same decision is no error. Raises `ConflictError` APPROVAL_DECIDED when it is decided
-        already or has expired, APPROVAL_CHANGED when `seen` is of other content, APPROVAL_BASE when the document was
-        changed meanwhile; and what writing a document may raise.
+        A repeat of the very same decision is an error only with `once`. Raises `ConflictError` APPROVAL_DECIDED when it
+        is decided already or has expired, APPROVAL_CHANGED when `seen` is of other content, APPROVAL_BASE when the
+        document was changed meanwhile; and what writing a document may raise.
         """
-        return await self._write(lambda tx: deciding.decide(tx, no, verdict, seen, by, why))
+        return await self._write(lambda tx: deciding.decide(tx, no, verdict, seen, by, why, once=once))
 
     async def revise(self, no: int, revision: Revision, *, seen: str) -> Approval:
         """Give a pending request new content or a new base. What was seen before decides no more.

@@ -64,11 +64,11 @@ def request(tx: Tx, new: NewApproval, show: Show) -> tuple[Approval, bool]:
 
 
 def decide(
-    tx: Tx, no: int, verdict: Literal["approve", "reject"], seen: str, by: str, why: str
+    tx: Tx, no: int, verdict: Literal["approve", "reject"], seen: str, by: str, why: str, *, once: bool = False
 ) -> tuple[Approval, bool]:
     """Decide a request, do what it asks for, and tell the agent; return whether it was new."""
     it = _must(tx, no)
-    if _is_repeat(it, verdict, seen, by, why):
+    if not once and _is_repeat(it, verdict, seen, by, why):
         return it, False
     it = _pending(tx, no, seen)
     because = f" They say: {why}" if why else ""

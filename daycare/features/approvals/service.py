@@ -29,6 +29,7 @@ from daycare.features.approvals.records import (
     ApprovalFinding,
     ApprovalState,
     CallAction,
+    DocumentAction,
     Grant,
     NewApproval,
     Revision,
@@ -231,20 +232,30 @@ class ApprovalsService:
     # -- deciding ------------------------------------------------------------------------------------------------------
 
     async def decide(
-        self, no: int, verdict: Verdict, by: Approver, seen: str, *, text: str = "", why: str = ""
+        self,
+        no: int,
+        verdict: Verdict,
+        by: Approver,
+        seen: str,
+        *,
+        text: str = "",
+        why: str = "",
+        whole: bool = False,
+        once: bool = False,
     ) -> Approval:
         """Approve, edit or reject a request as `seen`, the content hash or its beginning.
 
-        An edit is new content: the request is pending still, to be shown and decided again. Where the document was
-        changed meanwhile nothing is written: the request builds on what is there now, under a new content hash, and
-        `ConflictError` APPROVAL_CHANGED says so; whoever shows it shows it again.
+        An edit is new content: the request is pending still, to be shown and decided again; with `whole` it is all of
+        the document's, also where something was to be appended. A repeat is an error only with `once`. Where the
+        document was changed meanwhile nothing is written: the request builds on what is there now, under a new content
+        hash, and `ConflictError` APPROVAL_CHANGED says so; whoever shows it shows it again.
         """
         it = await self._mine(no, by)
         if verdict == "edit":
-            return await self._edit(it, by, seen, text)
+            return await self._edit(it, by, seen, text, whole=whole)
         try:
             decided, is_new = await self._rows.decide(
-                no, verdict, seen=seen, by=by.key, why=why[:DOCUMENT_REASON_MAX_CHARS]
+                no, verdict, seen=seen, by=by.key, why=why[:DOCUMENT_REASON_MAX_CHARS], once=once
             )
         except ConflictError as error:
             if error.code != "APPROVAL_BASE":
@@ -335,7 +346,7 @@ class ApprovalsService:
             self._publish(it, it.state)
         return len(ended)
 
-    async def _edit(self, it: Approval, by: Approver, seen: str, text: str) -> Approval:
+    async def _edit(self, it: Approval, by: Approver, seen: str, text: str, *, whole: bool) -> Approval:
         if it.action.verb == "delete" or isinstance(it.action, CallAction):
             what = "a deletion" if it.action.verb == "delete" else "the use of a tool"
             raise InvalidError("APPROVAL_NO_TEXT", f"editing request {it.no}: {what} has no text", hint="reject it")
@@ -343,7 +354,10 @@ class ApprovalsService:
             raise InvalidError("APPROVAL_NO_TEXT", f"editing request {it.no}: there is no text", hint="say what it is")
         if seen and not (len(seen) >= SEEN_MIN_CHARS and it.content_hash.startswith(seen)):
             raise _changed(it.no, "what you saw is not what it says now")
-        return await self._revised(it, replace(it.action, text=text), by.key)
+        action = replace(it.action, text=text)
+        if whole:
+            action = DocumentAction(verb="write", place=it.action.place, text=text)
+        return await self._revised(it, action, by.key)
 
     async def _rebase(self, it: Approval) -> ConflictError:
         """Let a request build on the document as it is now, or end it if that makes no sense any more."""

@@ -11,11 +11,12 @@ from starlette.routing import Route
 from daycare.api.described import MediaBody, described
 from daycare.api.documents import answer, body
 from daycare.api.errors import openai_error
+from daycare.api.replies import spoken
 from daycare.base.errors import DaycareError
 from daycare.features.openai.requests import ChatRequest, asked_in_chat
 from daycare.features.openai.speakers import talkers
 from daycare.features.openai.streams import AnswerStream, event
-from daycare.features.openai.talking import HEADERS, Talking, words
+from daycare.features.openai.talking import HEADERS, Talking
 from daycare.store.records import Receipt
 
 _COMPLETION: Final = {"id": str, "object": str, "created": int, "model": str, "choices": list[dict[str, Any]]}
@@ -56,7 +57,7 @@ class ChatRoutes:
         receipt, rows = await talking.answered(request, receipt)
         choice = {
             "index": 0,
-            "message": {"role": "assistant", "content": words(rows, receipt), "refusal": None},
+            "message": {"role": "assistant", "content": spoken(rows, receipt), "refusal": None},
             "logprobs": None,
             "finish_reason": "stop",
         }

@@ -12,12 +12,13 @@ from starlette.routing import Route
 from daycare.api.described import MediaBody, described
 from daycare.api.documents import answer, body
 from daycare.api.errors import openai_error
+from daycare.api.replies import spoken
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.features.openai.records import ProgramExchange
 from daycare.features.openai.requests import ConversationName, ResponseRequest, asked_in_response, conversation_in
 from daycare.features.openai.speakers import talkers
 from daycare.features.openai.streams import AnswerStream, event
-from daycare.features.openai.talking import HEADERS, Talking, words
+from daycare.features.openai.talking import HEADERS, Talking
 
 _ID: Final = "resp_"
 _ONE: Final = "/openai/v1/responses/{response_id}"
@@ -66,7 +67,7 @@ class ResponseRoutes:
         if wish.stream:
             return AnswerStream(talking, heard, receipt, ResponseWords(exchange, wish.metadata or {}, store=store))
         receipt, rows = await talking.answered(request, receipt)
-        exchange = replace(exchange, answer=words(rows, receipt))
+        exchange = replace(exchange, answer=spoken(rows, receipt))
         tokens = await talking.tokens(receipt.turn)
         done = answer(_response(exchange, "completed", tokens, metadata=wish.metadata or {}, store=store))
         done.background = BackgroundTask(talking.confirm, rows)  # once it is sent

@@ -11,11 +11,13 @@ import trio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from daycare.api.following import follow
+from daycare.api.replies import spoken
 from daycare.api.wanted import while_wanted
 from daycare.base.errors import DaycareError
-from daycare.base.events import ToolStarted, TurnDelta
-from daycare.features.openai.talking import Talking, words
-from daycare.observe.bus import Gap, Subscription
+from daycare.base.events import Event, ToolStarted, TurnDelta
+from daycare.features.openai.talking import Talking
+from daycare.observe.bus import Subscription
 from daycare.store.records import Receipt
 
 OPENAI_KEEPALIVE_S: Final = 10.0  # a comment, so that no proxy takes a long turn for a dead one
@@ -71,7 +73,7 @@ class AnswerStream(Response):
                 await self._write(send, self._words.begun())
                 receipt = await self._follow(send)
                 rows = await self._talking.replies(receipt)
-                if rest := self._rest(words(rows, receipt)):
+                if rest := self._rest(spoken(rows, receipt)):
                     await self._say(send, rest)
                 await self._write(send, self._words.ended(self._sent, await self._talking.tokens(receipt.turn)))
                 await self._talking.confirm(rows)
@@ -81,42 +83,19 @@ class AnswerStream(Response):
 
     async def _follow(self, send: Send) -> Receipt:
         """Pass on what is heard until there is an answer, which is returned."""
-        final: list[Receipt | DaycareError] = []
-        with trio.CancelScope() as listening:
 
-            async def wait() -> None:
-                try:
-                    final.append(await self._talking.wait(self._receipt))
-                except DaycareError as error:
-                    final.append(error)
-                listening.cancel()
+        async def tell(it: Event | None) -> None:
+            if it is None:
+                await self._write(send, [b": still here\n\n"])
+            elif isinstance(it, TurnDelta):
+                parted = "\n\n" if self._parted and not self._shown else ""
+                self._shown += it.text
+                await self._say(send, parted + it.text)
+            elif isinstance(it, ToolStarted):
+                self._parted, self._shown = self._parted or bool(self._shown), ""
+                await self._write(send, [f": tool {it.tool}\n\n".encode()])
 
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(wait)
-                while True:
-                    await self._hear(send)
-        [found] = final
-        if isinstance(found, DaycareError):
-            raise found
-        return found
-
-    async def _hear(self, send: Send) -> None:
-        with trio.move_on_after(OPENAI_KEEPALIVE_S) as quiet:
-            heard = await anext(self._heard, None)
-            if heard is None:  # the daemon stops, and ends this in a moment
-                await trio.sleep_forever()
-            _, it = heard
-        if quiet.cancelled_caught:
-            await self._write(send, [b": still here\n\n"])
-        elif isinstance(it, Gap) or it.trace != self._receipt.trace:
-            return
-        elif isinstance(it, TurnDelta):
-            parted = "\n\n" if self._parted and not self._shown else ""
-            self._shown += it.text
-            await self._say(send, parted + it.text)
-        elif isinstance(it, ToolStarted):
-            self._parted, self._shown = self._parted or bool(self._shown), ""
-            await self._write(send, [f": tool {it.tool}\n\n".encode()])
+        return await follow(self._talking.router, self._receipt, self._heard, tell, quiet_s=OPENAI_KEEPALIVE_S)
 
     def _rest(self, text: str) -> str:
         """Return what is to be sent yet of the reply, all of it if what was streamed is something else."""

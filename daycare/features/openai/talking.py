@@ -59,7 +59,7 @@ class Talking:
     ) -> None:
         self.exchanges = store.of(ExchangeRows)
         self.speakers = speakers
-        self._router = router
+        self.router = router
         self.closing = closing
         self.clock = clock
         self._store = store
@@ -143,7 +143,7 @@ class Talking:
 
         Raises `UnavailableError` ANSWER_LATE, `ConflictError` MESSAGE_DEAD.
         """
-        receipt = await outcome(request, self.closing, self._router, receipt, API_WAIT_MAX_S)
+        receipt = await outcome(request, self.closing, self.router, receipt, API_WAIT_MAX_S)
         if receipt.state == "waiting":
             raise UnavailableError(
                 "ANSWER_LATE",
@@ -151,10 +151,6 @@ class Talking:
                 hint="the message is kept and will be answered: send it again with the same Idempotency-Key",
             )
         return receipt, await self.replies(receipt)
-
-    async def wait(self, receipt: Receipt) -> Receipt:
-        """Wait for the answer to a message for as long as a request may; raises as `Router.wait`."""
-        return await self._router.wait(receipt, API_WAIT_MAX_S)
 
     async def replies(self, receipt: Receipt) -> list[OutboxRow]:
         """Return what is to be shown of an answer, nothing if it was shown before."""
@@ -197,8 +193,3 @@ class Talking:
             found.insert(0, exchange)
             ref = exchange.previous
         return found
-
-
-def words(rows: Sequence[OutboxRow], receipt: Receipt) -> str:
-    """Return what replies say; those to a message that was sent before were confirmed then."""
-    return "\n\n".join(row.text for row in rows if row.text) or receipt.result or ""
