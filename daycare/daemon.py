@@ -18,6 +18,7 @@ from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
 from daycare.features.credentials import CredentialsFeature
 from daycare.features.cron import Cron
+from daycare.features.dashboard import Dashboard
 from daycare.features.exports import Exporting
 from daycare.features.exports.engine import ExportEngine
 from daycare.features.health import Watching
@@ -85,10 +86,10 @@ class Daemon(Kernel):
         people = PeopleFeature(store, self.vault, self.permissions, owner)
         able += [people, CredentialsFeature(people.keyring, live), self.tokens]
         seen = PromptHistory(store, self.contexts, self.memory.recalled_again, self.prompts.base_mark)
-        able += [HistoryFeature(store, directory, seen), PanelsFeature(self.memory, self.intake.accept)]
         accept = self.intake.accept
+        able += [HistoryFeature(store, directory, seen), PanelsFeature(self.memory, accept)]
         able.append(OpenAIFeature(store, router, bus, clock, live, accept, self.memory.embedding, owner))
-        able.append(WebhooksFeature(core, self.vault))
+        able += [WebhooksFeature(core, self.vault), Dashboard()]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))

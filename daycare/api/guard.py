@@ -146,7 +146,9 @@ class NetworkGuard:
                 _check_page(scope, headers, session, from_us=from_us)
             return caller
         raise UnauthorizedError(
-            "TOKEN_NEEDED", "call the API: without a token", hint="send one of `daycare tokens add` as bearer token"
+            "TOKEN_NEEDED",
+            "call the API: without a token",
+            hint="send one of `daycare tokens add` as bearer token; `daycare web` logs a browser in",
         )
 
     def _known(self, caller: Caller | None, peer: Peer) -> Caller:

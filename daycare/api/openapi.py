@@ -66,11 +66,11 @@ class Endpoint:
 
 
 def endpoints(routes: Iterable[BaseRoute]) -> list[Endpoint]:
-    """Return all methods of all routes of HTTP, in the order of paths. HEAD is answered wherever GET is."""
+    """Return all methods of all routes for programs, in the order of paths. HEAD is answered wherever GET is."""
     found = [
         Endpoint(method, route)
         for route in routes
-        if isinstance(route, Route)
+        if isinstance(route, Route) and route.include_in_schema
         for method in (route.methods or set()) - {"HEAD"}
     ]
     return sorted(found, key=lambda each: (each.path, each.method))

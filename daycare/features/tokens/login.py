@@ -26,9 +26,12 @@ _GUARDED: Final = {
 # A preview of the link reads this page, and posts nothing: so the code is good until a person presses the button.
 _PAGE: Final = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>daycare</title>
-<form method="post" action="{login}"><input type="hidden" name="code" value="{code}">
-<button autofocus>Log this browser in</button></form></html>
+{body}</html>
 """
+_FORM: Final = """<form method="post" action="{login}"><input type="hidden" name="code" value="{code}">
+<button autofocus>Log this browser in</button></form>"""
+_NO_CODE: Final = """<p>This browser is not logged in. <code>daycare web</code> on the daemon's machine prints a link
+that does it.</p>"""
 
 
 class LoginQuery(RequestDocument, frozen=True, kw_only=True):
@@ -38,7 +41,7 @@ class LoginQuery(RequestDocument, frozen=True, kw_only=True):
 
 
 class LoginRoutes:
-    """`/v1/login`, `/v1/logout`, `/v1/session`, `/v1/tickets` and `/`."""
+    """`/v1/login`, `/v1/logout`, `/v1/session` and `/v1/tickets`."""
 
     def __init__(self, tokens: ApiTokens) -> None:
         self._tokens = tokens
@@ -46,7 +49,6 @@ class LoginRoutes:
     def routes(self) -> list[Route]:
         """Return the routes of this file."""
         return [
-            Route("/", self.home),
             Route(LOGIN, self.ask),
             Route(LOGIN, self.log_in, methods=["POST"]),
             Route("/v1/logout", self.log_out, methods=["POST"]),
@@ -58,8 +60,9 @@ class LoginRoutes:
     @described({200: MediaBody("text/html")}, query=LoginQuery)
     async def ask(self, request: Request) -> Response:
         """Show the page on which a link of `daycare web` is confirmed."""
-        page = _PAGE.format(login=LOGIN, code=escape(query(request, LoginQuery).code))
-        return Response(page, headers=_GUARDED, media_type="text/html")
+        code = query(request, LoginQuery).code
+        page = _FORM.format(login=LOGIN, code=escape(code)) if code else _NO_CODE
+        return Response(_PAGE.format(body=page), headers=_GUARDED, media_type="text/html")
 
     @anybody
     @described({303: None}, body=MediaBody("application/x-www-form-urlencoded"))
@@ -96,14 +99,6 @@ class LoginRoutes:
         response = answer(told | ({"csrf": csrf_of(caller.session)} if caller.session else {}))
         response.headers["Cache-Control"] = "no-store"
         return response
-
-    @everybody
-    @described({200: MediaBody("text/plain")})
-    async def home(self, request: Request) -> Response:
-        """Say who is logged in."""
-        caller = caller_of(request)
-        who = f"{caller.user} ({caller.name}, may {caller.may})" if caller.name else "the operator, on the socket"
-        return Response(f"logged in as {who}\n", headers=_GUARDED, media_type="text/plain")
 
     @everybody
     @described({201: {"ticket": str, "expires_in_s": float}})

@@ -1,0 +1,135 @@
+"""Pages as HTML: templates, how values are written, and what a browser may do with them.
+
+Words of people and models are data: templates escape them, Markdown is cleaned, and the policy of each page lets only
+the scripts run that it names.
+"""
+
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+_HERE: Final = Path(__file__).parent
+_POLICY: Final = (
+    "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types daycare"
+)
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_MICROS: Final = 1_000_000
+_KIB: Final = 1024
+_MARKDOWN_MAX_CHARS: Final = 100_000  # a longer text is shown as it was written
+_LINKS: Final = frozenset({"http", "https", "mailto"})
+_TAGS: Final = {"a", "blockquote", "br", "code", "del", "em", "hr", "li", "ol", "p", "pre", "strong", "ul"} | {
+    *("h1", "h2", "h3", "h4", "h5", "h6", "table", "tbody", "td", "th", "thead", "tr")
+}
+
+
+def page(template: str, values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """Return a page and its headers."""
+    nonce = secrets.token_urlsafe(16)
+    text = (
+        _environment().get_template(template).render(values, nonce=nonce, styles=mark("app.css"), script=mark("app.js"))
+    )
+    return text, {**_HEADERS, "Content-Security-Policy": _POLICY.format(nonce=nonce)}
+
+
+@cache
+def static(name: str) -> bytes | None:
+    """Return a file that pages are drawn with, None if there is none of that name."""
+    path = _HERE / "static" / name
+    return path.read_bytes() if path.name == name and path.is_file() else None
+
+
+@cache
+def mark(name: str) -> str:
+    """Return the address of such a file, which changes with it: a browser keeps it until then."""
+    from hashlib import sha256
+
+    return f"/static/{name}?{sha256(static(name) or b'').hexdigest()[:12]}"
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import ChainableUndefined, Environment, FileSystemLoader
+
+    found = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=ChainableUndefined,  # the API leaves out what has its default
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(
+        when=when, dollars=dollars, amount=amount, markdown=markdown, address=address, plural=plural, lines=diff_lines
+    )
+    return found
+
+
+def when(at_ms: int | None) -> "Markup":
+    """Return a moment, which the script shows in the browser's time zone."""
+    from markupsafe import Markup
+
+    if not at_ms:
+        return Markup("<span class=faint>never</span>")
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return Markup('<time datetime="{}">{} UTC</time>').format(at.isoformat(), f"{at:%Y-%m-%d %H:%M}")
+
+
+def dollars(micros: int) -> str:
+    """Return an amount of money."""
+    return f"${micros / _MICROS:,.4f}" if 0 < micros < _MICROS / 10 else f"${micros / _MICROS:,.2f}"
+
+
+def amount(number: int) -> str:
+    """Return how much of something: bytes, tokens."""
+    for unit in ("", "k", "M", "G"):
+        if number < _KIB:
+            return f"{number:.3g}{unit}" if unit else str(number)
+        number /= _KIB  # type: ignore[assignment]
+    return f"{number:.3g}T"
+
+
+def plural(number: int, one: str, more: str = "") -> str:
+    """Return a number of things."""
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
+
+
+def address(path: str) -> str:
+    """Return an agent's path as part of a URL."""
+    return quote(path, safe="/")
+
+
+def markdown(text: str) -> "Markup":
+    """Return a text that a model or a person wrote, with its headings, lists, links and code, and nothing else."""
+    import nh3
+    import pyromark
+    from markupsafe import Markup
+
+    if len(text) > _MARKDOWN_MAX_CHARS:
+        return Markup("<pre>{}</pre>").format(text)
+    options = pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH
+    html = pyromark.html(text.replace("&", "&amp;").replace("<", "&lt;"), options=options)  # tags are words here
+    html = html.replace("&amp;lt;", "&lt;").replace("&amp;amp;", "&amp;")  # in code, where nothing was unescaped
+    clean = nh3.clean(
+        html, tags=_TAGS, attributes={"a": {"href"}, "*": set()}, url_schemes=_LINKS, link_rel="noreferrer noopener"
+    )
+    return Markup(clean)  # noqa: S704 - this is what cleaning is for
+
+
+def diff_lines(diff: str) -> list[tuple[str, str]]:
+    """Return the lines of a unified diff, each with what it is: added, removed, place or same."""
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    return [(kinds.get(line[:1], "same"), line) for line in diff.splitlines() if line[:3] not in ("+++", "---")]

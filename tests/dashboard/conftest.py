@@ -1,0 +1,25 @@
+"""A daemon on loopback, and a browser."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.network.conftest import Network, network
+
+__all__ = ["Network", "network"]
+
+expect.set_options(timeout=20_000)  # a busy machine
+CHROMIUM = shutil.which("chromium")
+_QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium is installed (Debian: apt install chromium)")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=_QUIET)
+        yield found
+        found.close()

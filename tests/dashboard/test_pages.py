@@ -1,0 +1,72 @@
+"""Pages over the network: who sees which, and what stands in them."""
+
+import re
+
+import pytest
+
+from daycare.features.dashboard.routes import PAGES
+from tests.network.conftest import Network
+
+EVERYONES = ("/", "/approvals")
+EMPTY = ("/approvals", "/memory", "/costs", "/system")  # here; nothing to change yet
+PLAIN = tuple(page.path for page in PAGES if "{" not in page.path)
+
+
+@pytest.mark.parametrize("path", PLAIN)
+def test_operators_and_readers_see_every_page(network: Network, path: str) -> None:
+    for who in ("operator", "read"):
+        answer = network.call(who, "GET", path)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8"), answer.text
+        assert 'id="main"' in answer.text
+
+
+def test_a_person_sees_pages_of_what_is_theirs_and_no_others(network: Network) -> None:
+    network.call("bob", "POST", "/v1/messages", {"text": "my cat is Miso", "wait_s": 20})
+    network.locally("POST", "/v1/messages", {"text": "ann's secret", "wait_s": 20})
+    for path in PLAIN:
+        answer = network.call("bob", "GET", path)
+        assert answer.status_code == (200 if path in EVERYONES else 404), path
+        assert "/ann/" not in answer.text
+        assert re.findall(r'<a href="(/\w*)"[^>]*>\w+</a>', answer.text.partition("</nav>")[0]) == list(EVERYONES)
+    mine = network.call("bob", "GET", "/agents/bob/direct")
+    assert mine.status_code == 200 and "my cat is Miso" in mine.text
+    theirs, none = (network.call("bob", "GET", f"/agents{path}") for path in ("/ann/direct", "/bob/agent/none"))
+    assert theirs.status_code == none.status_code == 404
+    assert "secret" not in theirs.text
+
+
+def test_without_a_token_there_is_no_page(network: Network) -> None:
+    assert {network.call("", "GET", path).status_code for path in PLAIN} == {401}
+
+
+def test_a_reader_is_offered_nothing_to_change(network: Network) -> None:
+    network.locally("POST", "/v1/messages", {"text": "hello", "wait_s": 20})
+    jobs = {"id": "morning", "spec": {"cron": "30 7 * * *", "prompt": "x"}}
+    network.locally("POST", "/v1/cron", jobs)
+    for path in (*PLAIN, "/agents/ann/direct", "/agents/ann/direct?tab=settings"):
+        assert "data-call" in network.call("operator", "GET", path).text or path in EMPTY, path
+        assert "data-call" not in network.call("read", "GET", path).text, path
+
+
+def test_what_is_not_there_is_said_in_words_with_its_hint(network: Network) -> None:
+    answer = network.call("operator", "GET", "/agents/ann/agent/none")
+    assert answer.status_code == 404
+    assert "no such agent" in answer.text and "<code>daycare agents</code>" in answer.text
+
+
+def test_files_are_kept_by_the_browser_until_they_change(network: Network) -> None:
+    address = re.search(r'src="(/static/app\.js\?\w+)"', network.call("operator", "GET", "/").text)
+    assert address is not None
+    found = network.call("operator", "GET", address[1])
+    assert (found.status_code, found.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+    assert "immutable" in found.headers["cache-control"]
+    assert network.call("operator", "GET", "/static/..%2froutes.py").status_code == 404
+    assert network.call("operator", "GET", "/static/none.js").status_code == 404
+
+
+def test_the_largest_page_with_all_it_loads_weighs_under_150_kb(network: Network) -> None:
+    for number in range(30):
+        network.locally("POST", "/v1/messages", {"text": f"message {number}", "wait_s": 20})
+    pages = [network.call("operator", "GET", path).content for path in (*PLAIN, "/agents/ann/direct")]
+    files = [network.call("operator", "GET", f"/static/{name}").content for name in ("app.js", "app.css")]
+    assert max(map(len, pages)) + sum(map(len, files)) < 150_000
