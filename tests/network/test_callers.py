@@ -55,20 +55,14 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
                 continue
             answer = network.call(who, method, path)
             assert (answer.status_code, code(answer)) == (404, "ROUTE_UNKNOWN"), f"{may} {method} {path}"
-    decisions = {"GET /v1/approvals", "GET /v1/approvals/1", "POST /v1/approvals/approve"}
-    decisions |= {"POST /v1/approvals/1/decide", "POST /v1/approvals/1/undo", "GET /v1/openapi.json"}
+    decisions = {"GET /v1/approvals", "GET /v1/approvals/1", "POST /v1/approvals/approve", "GET /v1/openapi.json"}
+    decisions |= {"POST /v1/approvals/1/decide", "POST /v1/approvals/1/undo"}
     talk = {"POST /v1/messages", "POST /v1/stop", "GET /v1/inbox", "GET /v1/replies", "POST /v1/replies/ack"}
-    openai = "/openai/v1"
-    talk |= {f"GET {openai}/models", f"GET {openai}/models/1", f"POST {openai}/chat/completions"}
-    talk |= {f"POST {openai}/responses", f"GET {openai}/responses/1", f"DELETE {openai}/responses/1"}
-    talk |= {f"POST {openai}/embeddings"}
+    openai = {"GET models", "GET models/1", "POST chat/completions", "POST embeddings"}
+    openai |= {"POST responses", "GET responses/1", "DELETE responses/1"}
+    openai = {each.replace(" ", " /openai/v1/") for each in openai}
     agents = {"GET /v1/agents", "GET /v1/agent", "GET /v1/events"}
     agents |= {"GET /v1/history", "GET /v1/turns/1/prompt", "GET /v1/trace/1"}
-    oneself = {"GET /", "GET /v1/session", "POST /v1/logout", "POST /v1/tickets", "GET /v1/login", "POST /v1/login"}
-    oneself |= {"POST /v1/hooks/1"}
-    assert {each for each in allowed if each.startswith("approve")} == {
-        f"approve {each}" for each in decisions | oneself
-    }
     agents |= {"GET /v1/identity", "POST /v1/chats/1/run"}
     for each in ("chats", "projects", "workspaces"):
         agents |= {f"{method} /v1/{each}/1/memory" for method in ("GET", "PUT")}
@@ -76,11 +70,16 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     agents |= {f"{method} /v1/agents/1/memory/1" for method in ("GET", "DELETE")} | {"GET /v1/agents/1/memory"}
     agents |= {f"{method} /v1/agents/1/skills" for method in ("GET", "POST")}
     agents |= {f"{method} /v1/agents/1/skills/1" for method in ("PUT", "DELETE")}
-    speaks = {f"speak {each}" for each in talk if openai in each}
-    assert {each for each in allowed if each.startswith("speak")} == speaks
-    assert {each for each in allowed if each.startswith("person")} == {
-        f"person {each}" for each in decisions | talk | agents | oneself
-    }
+    pages = {f"GET /{each}" for each in ("", "agents/1", "approvals", "memory", "work", "costs", "people", "system")}
+    pages |= {"GET /static/1"}
+    oneself = {"GET /v1/session", "POST /v1/logout", "POST /v1/tickets", "GET /v1/login", "POST /v1/login"}
+    oneself |= {"POST /v1/hooks/1"}
+    for may, expected in (
+        (May.PERSON, decisions | talk | openai | agents | pages | oneself),
+        (May.APPROVE, decisions | pages | oneself),
+        (May.SPEAK, openai | oneself),
+    ):
+        assert {each for each in allowed if each.startswith(may)} == {f"{may} {each}" for each in expected}
 
 
 def test_whoever_has_a_token_reads_what_the_api_says_of_itself(network: Network) -> None:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.callers import everybody
+from daycare.api.callers import deciders
 from daycare.features.dashboard.pages import agents, approvals, costs, memory, people, system, work
 from daycare.features.dashboard.visit import PageRefusedError, Visit
 
@@ -77,7 +77,7 @@ class DashboardRoutes:
         pages = [Route(kind.path, _serving(kind), name=kind.template, include_in_schema=False) for kind in PAGES]
         return [*pages, Route("/static/{name}", self.static, include_in_schema=False)]
 
-    @everybody
+    @deciders
     async def static(self, request: Request) -> Response:
         """Return a file that pages are drawn with."""
         from daycare.features.dashboard import rendering
@@ -91,7 +91,7 @@ class DashboardRoutes:
 
 
 def _serving(kind: PageKind) -> Callable[[Request], Awaitable[Response]]:
-    @everybody
+    @deciders
     async def serve(request: Request) -> Response:
         """Show a page of the dashboard."""
         from daycare.features.dashboard import rendering  # what it takes is loaded when somebody looks
