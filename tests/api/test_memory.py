@@ -1,9 +1,11 @@
 """Memory over the API: documents as files, changed upon what was seen, by the operator, who also approves it."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
+from daycare.api.strict_http import HEAD_MAX_BYTES
 from daycare.base.documents import Attribution, digest
 from daycare.base.limits import DOCUMENT_MAX_BYTES
 from daycare.base.messages import Origin
@@ -150,17 +152,24 @@ ROUTES: list[tuple[str, str, dict[str, Any], Any]] = [
 async def test_no_hostile_path_leads_anywhere(api: Api, method: str, route: str, query: Any, body: Any) -> None:
     await put(api, "SOUL.md", "one")
     for path in sliced(hostile.PATHS, 5):
-        wire = path.encode(errors="replace").decode()  # half of a pair cannot be sent
-        await api.refused(400, "MEMORY_PATH_INVALID", method, route, body, path=wire, **query)
+        await invalid(api, method, route, body, {"path": path, **query})
     assert await api.store.of(DocumentRows).owners() == [("agent", (await agent(api)).id)]
     assert (await get(api, "SOUL.md"))["version"] == 1
+
+
+async def invalid(api: Api, method: str, route: str, body: Any, query: dict[str, Any]) -> None:
+    """See a path refused: by what it is, or by the length of the request line before anybody looks at it."""
+    wire = {name: str(each).encode(errors="replace").decode() for name, each in query.items()}  # no half of a pair
+    if len(urlencode(wire)) > HEAD_MAX_BYTES - 1_000:
+        assert (await api.client.request(method, route, json=body, params=wire)).status_code == 431
+    else:
+        await api.refused(400, "MEMORY_PATH_INVALID", method, route, body, **wire)
 
 
 async def test_no_hostile_folder_is_listed(api: Api) -> None:
     for path in hostile.PATHS:
         if path not in hostile.FOLDERS:
-            wire = path.encode(errors="replace").decode()
-            await api.refused(400, "MEMORY_PATH_INVALID", "GET", "/v1/memory", prefix=wire)
+            await invalid(api, "GET", "/v1/memory", None, {"prefix": path})
 
 
 async def test_views_are_written_under_no_spelling(api: Api) -> None:
