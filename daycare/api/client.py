@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, unquote
@@ -366,6 +367,12 @@ def _readable() -> Iterator[None]:
 
 
 def _refusal(status: int, content: bytes) -> DaycareError:
+    if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:  # the server says no more than that
+        return InvalidError(
+            "REQUEST_TOO_LONG",
+            "call the daemon: expected a shorter name, path or query",
+            hint="some 10,000 letters fit",
+        )
     try:
         document = json.loads(content)["error"]
         code, message = str(document["code"]), str(document["message"])

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 
-class ClientMessage(msgspec.Struct, frozen=True, array_like=True):
+class ClientSaid(msgspec.Struct, frozen=True, array_like=True):
     """One message of a conversation as a program tells of it."""
 
     role: Literal["user", "assistant"]
@@ -25,7 +25,7 @@ class ClientContext(msgspec.Struct, frozen=True, omit_defaults=True):
 
     system: str = ""
     apart: bool = False
-    said: tuple[ClientMessage, ...] = ()
+    said: tuple[ClientSaid, ...] = ()
 
 
 class Person(msgspec.Struct, frozen=True, omit_defaults=True, tag="person"):

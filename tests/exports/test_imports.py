@@ -184,6 +184,7 @@ async def test_a_dry_run_changes_nothing_and_tells_the_same(
     tmp_path: Path, life: bytes, autojump_clock: object
 ) -> None:
     async with house_at(tmp_path) as house:
+        await trio.sleep(1)  # what the making of the house tells of is written by then
         before = house.store._db.total_changes()
         planned = await imported(house, life, BOBS, dry_run=True)
         assert planned.dry_run and planned.agents == (BOBS, f"{BOBS}/memory", f"{BOBS}/sub/0", f"{BOBS}/sub/0/sub/0")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from daycare.agent.client_context import PROMPT_CLIENT_MAX_TOKENS
-from daycare.base.causes import ClientContext, ClientMessage
+from daycare.base.causes import ClientContext, ClientSaid
 from daycare.base.errors import NotFoundError, UnavailableError
 from daycare.features.history.prompts import PromptHistory
 from daycare.plugin import Inbound
@@ -33,7 +33,7 @@ async def said(house: TestDaemon) -> list[tuple[str, str]]:
 async def test_it_reads_what_the_program_tells_of_and_not_the_agents_conversation(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    told = (ClientMessage("user", "I am Max"), ClientMessage("assistant", "Hello Max"))
+    told = (ClientSaid("user", "I am Max"), ClientSaid("assistant", "Hello Max"))
     async with open_daemon(tmp_path) as house:
         await house.talk("I am Rex")
         receipt = await sent(house, "who am I?", ClientContext(apart=True, said=told))
@@ -110,7 +110,7 @@ async def test_its_answer_is_kept_for_a_repeat_of_its_key(tmp_path: Path, autoju
 
 async def test_it_is_taken_up_again_after_a_crash(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    told = (ClientMessage("user", "I am Max"),)
+    told = (ClientSaid("user", "I am Max"),)
     async with open_daemon(tmp_path, model, location="file") as house:
         model.enqueue(1_000.0)
         receipt = await sent(house, "who am I?", ClientContext(apart=True, said=told))
@@ -141,7 +141,7 @@ async def test_what_does_not_fit_is_left_out_oldest_first(tmp_path: Path, autoju
     long = tuple(
         message
         for number in range(200)
-        for message in (ClientMessage("user", f"question {number} " + "word " * 500), ClientMessage("assistant", "yes"))
+        for message in (ClientSaid("user", f"question {number} " + "word " * 500), ClientSaid("assistant", "yes"))
     )
     async with open_daemon(tmp_path) as house:
         client = ClientContext(apart=True, said=long, system="manner " * 4 * PROMPT_CLIENT_MAX_TOKENS)

@@ -351,7 +351,7 @@ STATEMENTS = {
     "INTO users ": {"store/sqlite/people.py": 1},
     "UPDATE users SET": {"store/sqlite/people.py": 1, "store/sqlite/removal.py": 1},
     "INTO user_connector_keys": {"store/sqlite/people.py": 1},
-    "INTO secrets |UPDATE secrets|DELETE FROM secrets": {"store/sqlite/people.py": 3},
+    "INTO secrets |UPDATE secrets|DELETE FROM secrets": {"store/sqlite/people.py": 4},  # webhooks' too
     "INTO api_tokens|UPDATE api_tokens SET revoked_at": {"features/tokens/rows.py": 2},
 }
 

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from daycare.api.server import ApiConnections, serve
 from tests.network.conftest import Network
+from tests.network.test_tls import eventually
 
 
 class Elsewhere:
@@ -68,8 +69,10 @@ def test_the_log_names_the_token_with_what_was_changed_and_with_nothing_else(net
     network.call("bob", "POST", "/v1/stop", {"path": "/bob/direct"})
     network.call("bob", "GET", "/v1/agents")
     network.call("read", "POST", "/v1/stop", {"path": "/bob/direct"})
-    log = (network.home / "daycare.log").read_text()
-    called = [line for line in log.splitlines() if "api.called" in line]
-    assert len(called) == 2
-    assert all(word in called[0] for word in ("bob", "127.0.0.1", "POST", "/v1/stop", "404"))
-    assert "read" in called[1] and "403" in called[1]
+
+    def called() -> list[str]:
+        return [line for line in (network.home / "daycare.log").read_text().splitlines() if "api.called" in line]
+
+    eventually(lambda: len(called()) == 2)  # a line is written once the answer is on its way
+    assert all(word in called()[0] for word in ("bob", "127.0.0.1", "POST", "/v1/stop", "404"))
+    assert "read" in called()[1] and "403" in called()[1]

@@ -6,11 +6,12 @@ the scripts run that it names.
 
 import secrets
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
+
+from daycare.base.times import local_time
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -84,7 +85,7 @@ def when(at_ms: int | None) -> "Markup":
 
     if not at_ms:
         return Markup("<span class=faint>never</span>")
-    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    at = local_time(at_ms)
     return Markup('<time datetime="{}">{} UTC</time>').format(at.isoformat(), f"{at:%Y-%m-%d %H:%M}")
 
 

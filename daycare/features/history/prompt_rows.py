@@ -27,7 +27,7 @@ class PromptRows(Rows):
     tables: ClassVar = (
         Table("prompts", called="prompts", why=_WHY),
         Table("prompt_layouts", called="layouts of prompts", why=_WHY, own="agent_id = ?1", number="no"),
-        Table("prompt_texts", called="sections of prompts", why=_WHY, number="no"),
+        Table("prompt_texts", called="sections of prompts", why=_WHY),
     )
     followers: ClassVar = (PromptFollower,)
 

@@ -7,7 +7,7 @@ do not mark them, so they are known by how the prompts begin that these programs
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from daycare.base.causes import ClientMessage
+from daycare.base.causes import ClientSaid
 from daycare.features.openai.requests import filled
 
 TASK_HEADER: Final = "x-daycare-task"  # Open WebUI fills it in with {{TASK}}: empty for what a person has said
@@ -24,7 +24,7 @@ _OTHERS: Final = (
 )
 
 
-def is_background(headers: Mapping[str, str], said: Sequence[ClientMessage], system: str, text: str) -> bool:
+def is_background(headers: Mapping[str, str], said: Sequence[ClientSaid], system: str, text: str) -> bool:
     """Return whether a request is of a program's own making: it says so, or its only words begin as such a prompt."""
     if filled(headers.get(TASK_HEADER, "")):
         return True

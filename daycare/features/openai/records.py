@@ -2,7 +2,7 @@
 
 import msgspec
 
-from daycare.base.causes import ClientMessage
+from daycare.base.causes import ClientSaid
 
 
 class ProgramExchange(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,13 +23,13 @@ class ProgramExchange(msgspec.Struct, frozen=True, kw_only=True):
     conversation: str = ""
     previous: str = ""
     instructions: str = ""
-    said: tuple[ClientMessage, ...] = ()
+    said: tuple[ClientSaid, ...] = ()
     created_at: int = 0
     answer: str | None = None
     failed: bool = False
     turn: int | None = None
 
     @property
-    def messages(self) -> tuple[ClientMessage, ...]:
+    def messages(self) -> tuple[ClientSaid, ...]:
         """What both have said."""
-        return (*self.said, ClientMessage("assistant", self.answer)) if self.answer else self.said
+        return (*self.said, ClientSaid("assistant", self.answer)) if self.answer else self.said

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from daycare.base.causes import ClientMessage
+from daycare.base.causes import ClientSaid
 from daycare.base.connector import Attachment
 from daycare.base.errors import InvalidError
 from daycare.base.limits import FILES_MAX, KEY_MAX_CHARS
@@ -22,7 +22,7 @@ _NOTHING: Final = frozenset({"", "new", "null", "undefined"})  # what LibreChat 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 
 
-class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
+class OpenAIMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a conversation."""
 
     role: Role
@@ -42,7 +42,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     model: str
-    messages: list[ChatMessage]
+    messages: list[OpenAIMessage]
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     n: int | None = 1
@@ -92,7 +92,7 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     files: tuple[Attachment, ...] = ()
-    said: tuple[ClientMessage, ...] = ()
+    said: tuple[ClientSaid, ...] = ()
     system: str = ""
 
 
@@ -111,7 +111,7 @@ def asked_in_response(wish: ResponseRequest) -> AgentRequest:
     _check_tools(wish.tools, wish.tool_choice)
     if wish.previous_response_id and wish.conversation is not None:
         raise _invalid("previous_response_id, conversation: give one of them")
-    messages = [ChatMessage(role="user", content=wish.input)] if isinstance(wish.input, str) else wish.input
+    messages = [OpenAIMessage(role="user", content=wish.input)] if isinstance(wish.input, str) else wish.input
     asked = _asked(messages, "input")
     system = "\n\n".join(filter(None, (words_of(wish.instructions), asked.system)))
     return msgspec.structs.replace(asked, system=system)
@@ -134,7 +134,7 @@ def filled(value: str) -> str:
     return "" if value in _NOTHING or value.startswith("{{") else value
 
 
-def bounded(said: Sequence[ClientMessage]) -> tuple[ClientMessage, ...]:
+def bounded(said: Sequence[ClientSaid]) -> tuple[ClientSaid, ...]:
     """Return the newest messages that have `CLIENT_SAID_MAX_CHARS` together."""
     chars = 0
     for number, message in enumerate(reversed(said)):
@@ -149,7 +149,7 @@ def _check_tools(tools: list[Any] | None, choice: Any) -> None:
         raise _invalid("tools: an agent has its own, and takes none of a client; leave them out")
 
 
-def _asked(messages: Sequence[ChatMessage | InputMessage], field: str) -> AgentRequest:
+def _asked(messages: Sequence[OpenAIMessage | InputMessage], field: str) -> AgentRequest:
     if not messages:
         raise _invalid(f"{field}: there is none")
     *before, last = messages
@@ -164,7 +164,7 @@ def _asked(messages: Sequence[ChatMessage | InputMessage], field: str) -> AgentR
         raise _invalid(f"{field}: the last has {len(files)} files, {FILES_MAX} fit")
     rules = [words_of(each.content) for each in before if each.role in ("system", "developer")]
     spoken = [
-        ClientMessage(each.role, words)
+        ClientSaid(each.role, words)
         for each in before
         if each.role in ("user", "assistant") and (words := words_of(each.content)).strip()
     ]

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from daycare.base.causes import ClientMessage
+from daycare.base.causes import ClientSaid
 from daycare.features.openai.records import ProgramExchange
 from daycare.store.sqlite.mailbox import DEAD, DONE
 from daycare.store.sqlite.rows import Rows, Table
@@ -14,7 +14,7 @@ from daycare.store.sqlite.writer import Tx
 EXCHANGES_MAX_PER_USER: Final = 10_000  # the oldest go: some 100 a day for as long as they are kept
 
 _encode = msgspec.json.Encoder().encode
-_decode_said = msgspec.json.Decoder(tuple[ClientMessage, ...]).decode
+_decode_said = msgspec.json.Decoder(tuple[ClientSaid, ...]).decode
 _SELECT: Final = (
     "SELECT e.no, e.ref, e.user, e.path, e.agent_id, e.seq, e.model, e.conversation, e.previous, e.instructions,"
     f" e.said, e.created_at, CASE WHEN i.state = {DONE} THEN coalesce(i.result, '') END, i.state = {DEAD}, i.turn"

@@ -14,7 +14,7 @@ from daycare.actors.router import Router
 from daycare.api.callers import Caller
 from daycare.api.replies import DirectReplies
 from daycare.api.wanted import outcome
-from daycare.base.causes import ClientContext, ClientMessage
+from daycare.base.causes import ClientContext, ClientSaid
 from daycare.base.clock import Clock
 from daycare.base.connector import DIRECT
 from daycare.base.errors import NotFoundError, UnavailableError
@@ -131,7 +131,7 @@ class Talking:
             conversation=conversation,
             previous=previous,
             instructions=asked.system,
-            said=() if conversation == MAIN else (*mine, ClientMessage("user", words_asked)),
+            said=() if conversation == MAIN else (*mine, ClientSaid("user", words_asked)),
             created_at=self.clock.now_ms(),
         )
         if store or conversation not in ("", MAIN):

@@ -1,4 +1,4 @@
-"""People: who is known, who knocked, and which programs may use the API."""
+"""People: who is known, which strangers wrote, and which programs may use the API."""
 
 from typing import Any
 
