@@ -54,3 +54,14 @@ def test_the_commands_show_what_the_routes_say(network: Network) -> None:
     shown = program.call(["prompt", number], env=env, deadline_s=60)
     assert "This is what was sent, byte for byte." in shown.stdout, shown.stderr
     assert "=== base:" in shown.stdout and "good morning" in shown.stdout
+
+
+def test_turns_that_stand_alone_are_no_part_of_it(network: Network) -> None:
+    network.call("bob", "POST", "/v1/messages", {"text": "my cat is Miso", "wait_s": 20})
+    wish = {"model": "daycare", "messages": [{"role": "user", "content": "write a title"}]}
+    assert network.call("bob", "POST", "/openai/v1/chat/completions", wish).status_code == 200
+    page = network.call("bob", "GET", "/v1/history", path="/bob/direct").json()
+    assert [(turn["session"], turn["messages"][0]["parts"][0]["text"]) for turn in page["turns"]] == [
+        (1, "my cat is Miso")
+    ]
+    assert [each["session"] for each in page["sessions"]] == [1]

@@ -6,6 +6,7 @@ import msgspec
 
 from daycare.base.messages import Message
 from daycare.features.history.records import HistoryPage, PastSession, ToldTurn
+from daycare.store.records_conversations import APART
 from daycare.store.sqlite.rows import Rows
 
 HISTORY_PAGE_MAX_CHARS: Final = 4_000_000  # of stored messages in a page, beyond its first turn
@@ -26,8 +27,8 @@ class HistoryRows(Rows):
         for row in self._reader.execute(
             "SELECT t.turn, t.session, t.trace, t.started_at, h.ended_at, h.state, h.error, h.messages"
             " FROM turns t JOIN history h ON h.turn = t.turn WHERE t.agent_id = ? AND t.turn < ?"
-            " AND h.state NOT IN ('split', 'continued') ORDER BY t.turn DESC LIMIT ?",
-            (agent_id, before, limit + 1),
+            " AND t.session <> ? AND h.state NOT IN ('split', 'continued') ORDER BY t.turn DESC LIMIT ?",
+            (agent_id, before, APART, limit + 1),
         ):
             left -= len(str(row[7]))
             more = len(turns) == limit or (left < 0 and bool(turns))
