@@ -70,7 +70,8 @@ async def test_who_goes_away_from_a_response_finds_it_by_its_id(api: Api) -> Non
 async def test_an_answer_that_is_late_is_an_error_and_no_empty_answer(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daycare.features.openai.talking.API_WAIT_MAX_S", 0.05)
+    for waits in ("daycare.features.openai.talking", "daycare.api.following"):
+        monkeypatch.setattr(f"{waits}.API_WAIT_MAX_S", 0.05)
     api.echo.hold = trio.Event()
     answer = await api.client.post(ROUTE, json=SAID)
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "ANSWER_LATE")

@@ -3,8 +3,6 @@
 So `daycare keys` lists it, plugins find it, and it is sealed again when the vault's key changes.
 """
 
-import re
-
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.secrecy import hide
 from daycare.features.credentials.kinds import KINDS, CredentialKind
@@ -26,7 +24,7 @@ class Credentials:
         say; then the one before stays.
         """
         kind = _kind(service)
-        if re.fullmatch(kind.pattern, token) is None:
+        if kind.pattern.fullmatch(token) is None:
             raise InvalidError(
                 "CREDENTIAL_FORMAT",
                 f"storing a token for {service}: it does not look like one",
