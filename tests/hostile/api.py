@@ -95,8 +95,8 @@ class Api(Prepared):
                 data = self.drawn(trial.draw(number))
                 status, answer = await _asked(house, data, _LIMIT_S if self.virtual else 2.0)
                 if (
-                    status >= 500 and status != 501 and (status != 503 or b'"code"' not in answer)
-                ):  # 501: of the HTTP library
+                    status >= 500 and status not in (501, 505) and (status != 503 or b'"code"' not in answer)
+                ):  # 501, 505: of HTTP itself
                     trial.harm("5xx", f"{status} for {data[:200]!r}: {answer[:300]!r}", number)
                 trial.end(number, "answered" if 200 <= status < 400 else "refused")
 

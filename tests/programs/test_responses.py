@@ -74,11 +74,12 @@ async def test_a_response_is_its_users_own(programs: Programs) -> None:
 
 async def test_it_is_found_by_its_id_while_it_is_made_and_after_it_failed(programs: Programs) -> None:
     model = programs.house.model
-    model.enqueue(50.0)
+    model.enqueue(2.0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(respond, programs, "slow")
-        await trio.sleep(10)
-        [(ref,)] = programs.house.store._reader.execute("SELECT ref FROM openai_exchanges").fetchall()
+        while not (begun := programs.house.store._reader.execute("SELECT ref FROM openai_exchanges").fetchall()):
+            await trio.sleep(0.01)
+        [(ref,)] = begun
         found = (await programs.call("GET", f"{RESPONSES}/resp_{ref}")).json()
         assert (found["status"], found["output"], found["usage"]) == ("in_progress", [], None)
     found = (await programs.call("GET", f"{RESPONSES}/resp_{ref}")).json()
