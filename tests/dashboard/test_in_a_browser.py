@@ -69,9 +69,19 @@ def test_a_click_pauses_a_job_and_the_page_says_so(network: Network, window: Win
     network.locally("POST", "/v1/cron", {"id": "morning", "spec": {"cron": "30 7 * * *", "prompt": "x"}})
     page = window.open("/work")
     page.get_by_role("button", name="Pause").click()
-    page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("button", name="Resume")).to_be_visible()
     assert network.locally("GET", "/v1/cron")["jobs"][0]["paused"]
+
+
+def test_an_agent_that_is_made_and_ended_elsewhere_comes_and_goes(network: Network, window: Window) -> None:
+    page = window.open("/")
+    expect(page.get_by_text("/system/gc")).to_be_visible()
+    for _ in range(2):
+        network.locally("POST", "/v1/agents", {"path": "/ann/agent/scribe"})
+        expect(page.get_by_text("/ann/agent/scribe")).to_be_visible()
+        network.locally("DELETE", "/v1/agent", path="/ann/agent/scribe")
+        expect(page.get_by_text("/ann/agent/scribe")).to_have_count(0)
+    expect(page.locator("#state")).to_be_hidden()
 
 
 def test_no_page_is_wider_than_a_phone(network: Network, window: Window) -> None:

@@ -48,7 +48,11 @@ function morph(old, now) {
     else old.insertBefore(known, at);
     morph(known, child);
   }
-  while (at) [at, at.previousSibling] = [at.nextSibling, at.remove()];
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
 }
 
 const fits = (old, now) => old && !old.id && old.nodeType === now.nodeType && old.nodeName === now.nodeName;
@@ -61,6 +65,7 @@ async function refresh() {
   asking = fetch(location.href, { headers: { accept: "text/html" } });
   try {
     const answer = await asking;
+    if (answer.status === 401) return say("This browser is not logged in any more: `daycare web` prints a link that does it.");
     const page = new DOMParser().parseFromString(trusted.createHTML(await answer.text()), "text/html");
     const now = page.getElementById("main");
     if (now) {
