@@ -41,9 +41,7 @@ _TAGS: Final = {"a", "blockquote", "br", "code", "del", "em", "hr", "li", "ol", 
 def page(template: str, values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
     """Return a page and its headers."""
     nonce = secrets.token_urlsafe(16)
-    text = (
-        _environment().get_template(template).render(values, nonce=nonce, styles=mark("app.css"), script=mark("app.js"))
-    )
+    text = _environment().get_template(template).render(values, nonce=nonce)
     return text, {**_HEADERS, "Content-Security-Policy": _POLICY.format(nonce=nonce)}
 
 
@@ -73,6 +71,7 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.globals.update(mark=mark)
     found.filters.update(
         when=when, dollars=dollars, amount=amount, markdown=markdown, address=address, plural=plural, lines=diff_lines
     )

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.callers import deciders
-from daycare.features.dashboard.pages import agents, approvals, costs, memory, people, system, work
+from daycare.features.dashboard.pages import agent, agents, approvals, costs, memory, people, system, work
 from daycare.features.dashboard.visit import PageRefusedError, Visit
 
 Load = Callable[[Visit], Awaitable[dict[str, Any]]]
@@ -43,7 +43,7 @@ _WORK: Final = (
 
 PAGES: Final = (
     PageKind("/", "agents.html", agents.listed, "/v1/agents", "Agents", _AGENTS),
-    PageKind("/agents/{path:path}", "agent.html", agents.one, "/v1/agent", "", _TALK),
+    PageKind("/agents/{path:path}", "agent.html", agent.one, "/v1/agent", "", _TALK),
     PageKind(
         "/approvals",
         "approvals.html",

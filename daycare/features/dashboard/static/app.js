@@ -1,14 +1,14 @@
 // What makes pages of the dashboard live. They can be read without it.
 
-const trusted = window.trustedTypes?.createPolicy("daycare", { createHTML: (text) => text }) ?? { createHTML: (text) => text };
-const main = document.getElementById("main");
+export const trusted = window.trustedTypes?.createPolicy("daycare", { createHTML: (text) => text }) ?? { createHTML: (text) => text };
+export const main = document.getElementById("main");
 const state = document.getElementById("state");
 const REFRESH_MS = 150; // several events at once are one look
 const AGAIN_MS = 2000;
 
 // -- how things are shown ---------------------------------------------------------------------------------------------
 
-function localTimes(root) {
+export function localTimes(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
     time.textContent = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
@@ -20,7 +20,7 @@ function toEnd() {
   if (main.querySelector("[data-end]")) window.scrollTo(0, document.body.scrollHeight);
 }
 
-function say(text) {
+export function say(text) {
   state.textContent = text;
   state.hidden = !text;
 }
@@ -60,7 +60,7 @@ const fits = (old, now) => old && !old.id && old.nodeType === now.nodeType && ol
 let asking = null;
 let again = false;
 
-async function refresh() {
+export async function refresh() {
   if (asking) return void (again = true);
   asking = fetch(location.href, { headers: { accept: "text/html" } });
   try {
@@ -73,6 +73,7 @@ async function refresh() {
       localTimes(now);
       morph(main, now);
       filter();
+      document.dispatchEvent(new CustomEvent("daycare:shown"));
       if (atEnd) toEnd();
     }
   } catch {
@@ -87,7 +88,7 @@ async function refresh() {
 }
 
 let timer = 0;
-function soon() {
+export function soon() {
   clearTimeout(timer);
   timer = setTimeout(refresh, REFRESH_MS);
 }
@@ -111,7 +112,9 @@ function listen() {
   for (const kind of live.split(",")) events.addEventListener(kind, (event) => heard(kind, JSON.parse(event.data)));
 }
 
+/** Tell modules of a page what has happened, then show what changed: `daycare:event` carries `{kind, event}`. */
 function heard(kind, event) {
+  document.dispatchEvent(new CustomEvent("daycare:event", { detail: { kind, event } }));
   const typing = document.getElementById("typing");
   if (kind === "turn.delta" && typing) {
     typing.hidden = false;
@@ -129,7 +132,7 @@ function heard(kind, event) {
 // -- what somebody does -----------------------------------------------------------------------------------------------
 
 /** Return the fields of a form as JSON: `a.b` is a field of an object, what is empty is left out unless it stood there. */
-function fields(form, button) {
+export function fields(form, button) {
   const found = {};
   for (const [name, value] of new FormData(form, button)) {
     const input = form.elements[name];
@@ -142,7 +145,7 @@ function fields(form, button) {
   return found;
 }
 
-async function call(what, body) {
+export async function call(what, body) {
   const [method, path] = what.split(" ");
   const headers = { "content-type": "application/json", "x-daycare-csrf": document.body.dataset.csrf };
   const answer = await fetch(path, { method, headers, body: method === "DELETE" ? undefined : JSON.stringify(body) });
@@ -151,7 +154,7 @@ async function call(what, body) {
   return said;
 }
 
-function refused(form, error) {
+export function refused(form, error) {
   let note = form.querySelector(".refusal");
   if (!note) form.append((note = Object.assign(document.createElement("p"), { className: "refusal", role: "alert" })));
   note.textContent = error ? `${error.message}${error.hint ? ` (${error.hint})` : ""}` : "";

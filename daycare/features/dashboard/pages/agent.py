@@ -1,0 +1,35 @@
+"""One agent: what it is, and the tab that somebody looks at."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from daycare.features.dashboard.pages import documents, talk, turns
+from daycare.features.dashboard.visit import Visit
+
+
+async def _nothing_more(visit: Visit, path: str) -> dict[str, Any]:
+    return {}
+
+
+class Tab(NamedTuple):
+    """A tab: its name, and what it shows beside the agent itself. It is drawn with `tabs/KEY.html`."""
+
+    name: str
+    load: Callable[[Visit, str], Awaitable[dict[str, Any]]] = _nothing_more
+
+
+TABS: Final[Mapping[str, Tab]] = {
+    "talk": Tab("Conversation", talk.said),
+    "turns": Tab("Turns", turns.listed),
+    "documents": Tab("Documents", documents.shown),
+    "inbox": Tab("Inbox"),
+    "settings": Tab("Settings"),
+}
+
+
+async def one(visit: Visit) -> dict[str, Any]:
+    """Return an agent, and what its tab shows."""
+    path, asked = f"/{visit.segment('path')}", visit.query.get("tab", "")
+    tab = asked if asked in TABS else "talk"
+    found = await visit.get("/v1/agent", path=path)
+    return {"title": path, "tab": tab, "tabs": TABS, "watch": path, **found, **await TABS[tab].load(visit, path)}
