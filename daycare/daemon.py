@@ -154,7 +154,7 @@ class Daemon(Kernel):
             closed = trio.Event()
             nursery.start_soon(self.keeper.keep, "metrics and spans", partial(self.observation.run, closed))
             self.tokens.reached = work
-            app = build(self.services)
+            app = build(self.services, late=True)
             network = NetworkListening(app, self.tokens.tokens, self.live) if work else None
             await nursery.start(partial(serve, app, self.home.socket, closed, network=network))
             if work:

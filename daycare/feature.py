@@ -48,10 +48,12 @@ class Feature:
     """What a capability brings; each part is optional.
 
     `name` is its key in `GET /v1/status`. What is posted to `uploads`, paths of its routes, may be of any size: they
-    read it themselves. `bodies` are those that take larger ones than others, in bytes.
+    read it themselves. `bodies` are those that take larger ones than others, in bytes. Routes that are `first` are
+    there from the start: whoever watches a daemon asks for them. The paths of others are theirs alone.
     """
 
     name: ClassVar[str]
+    first: ClassVar[bool] = False
     uploads: ClassVar[tuple[str, ...]] = ()
     bodies: ClassVar[Mapping[str, int]] = {}
 

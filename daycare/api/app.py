@@ -1,6 +1,6 @@
 """The application: all routes, one way to refuse, one bound for bodies."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import trio
@@ -19,6 +19,7 @@ from daycare.api import (
     routes_socket,
 )
 from daycare.api.callers import SOCKET, admits
+from daycare.api.late_routes import LateRoutes
 from daycare.api.routes_openapi import OpenApiRoutes
 from daycare.api.services import Services
 from daycare.base.errors import DaycareError, InvalidError
@@ -29,19 +30,24 @@ API_BODY_READ_MAX_BYTES: Final = 4 * 1024 * 1024  # of a refused body, so that i
 API_BODY_DEADLINE_S: Final = 30.0  # a body on a Unix socket arrives at once
 
 
-def build(services: Services) -> Starlette:
-    """Return the API over a daemon's parts. Whoever stops it sets `app.state.closing`: what waits and streams ends."""
+def build(services: Services, *, late: bool = False) -> Starlette:
+    """Return the API over a daemon's parts. Whoever stops it sets `app.state.closing`: what waits and streams ends.
+
+    With `late` the routes of most features are loaded when one of them is asked for, or by `app.state.late.complete()`.
+    """
     closing = trio.Event()
-    routes = [
-        *routes_messages.Messages(services, closing).routes(),
-        *routes_files.FileRoutes(services).routes(),
-        *routes_agents.AgentRoutes(services).routes(),
-        *routes_dead.DeadLetterRoutes(services).routes(),
-        *(route for feature in services.features for route in feature.routes(closing)),
-    ]
-    routes += OpenApiRoutes(routes).routes()  # of itself, too
+    first = [feature for feature in services.features if feature.first or not late]
     app = Starlette(
-        routes=[*routes, *routes_socket.SocketRoutes(services, closing).routes()],
+        routes=_admitted(
+            [
+                *routes_messages.Messages(services, closing).routes(),
+                *routes_files.FileRoutes(services).routes(),
+                *routes_agents.AgentRoutes(services).routes(),
+                *routes_dead.DeadLetterRoutes(services).routes(),
+                *routes_socket.SocketRoutes(services, closing).routes(),
+                *(route for feature in first for route in feature.routes(closing)),
+            ]
+        ),
         middleware=[
             Middleware(ApiPrefix),
             Middleware(
@@ -56,12 +62,27 @@ def build(services: Services) -> Starlette:
             Exception: errors.defect,
         },
     )
-    for route in app.router.routes:
-        assert isinstance(route, Route | WebSocketRoute)
-        route.app = CallerAdmission(route.app, route.endpoint)
-    app.router.redirect_slashes = False
+    router = app.router
+
+    def load() -> list[Route | WebSocketRoute]:
+        others = [feature for feature in services.features if feature not in first]
+        found = [route for feature in others for route in feature.routes(closing)]
+        return _admitted([*found, *OpenApiRoutes(router.routes).routes()])  # which is about itself, too
+
+    if late:
+        app.state.late = LateRoutes(router, load)
+    else:
+        router.routes.extend(load())
+    router.redirect_slashes = False
     app.state.closing = closing
     return app
+
+
+def _admitted(routes: "Iterable[Route | WebSocketRoute]") -> "list[Route | WebSocketRoute]":
+    found = list(routes)
+    for route in found:
+        route.app = CallerAdmission(route.app, route.endpoint)
+    return found
 
 
 class CallerAdmission:

@@ -32,8 +32,9 @@ class NetworkListening:
         self._certificates = Certificates(live)
         self._callers = callers
         self._live = live
-        anybodys = [each for each in app.router.routes if isinstance(each, Route) and is_anybodys(each.endpoint)]
-        self.connections = ApiConnections(NetworkGuard(app, callers, live, self._peers, anybodys), self)
+        self._app = app
+        self._anybodys: list[Route] = []
+        self.connections = ApiConnections(NetworkGuard(app, callers, live, self._peers, self._anybodys), self)
         self._changed = trio.Event()
         live.watch(lambda config: (config.api.listen, config.api.cert, config.api.key), self._change)
 
@@ -55,11 +56,18 @@ class NetworkListening:
         """Listen until cancelled; connections go on in `serving`."""
         while True:
             self._changed = trio.Event()
+            if self._live.now.api.addresses:
+                await self._know_routes()
             async with trio.open_nursery() as nursery:
                 for address in self._live.now.api.addresses:
                     nursery.start_soon(self._listen, address, serving)
                 await self._changed.wait()
                 nursery.cancel_scope.cancel()
+
+    async def _know_routes(self) -> None:
+        await self._app.state.late.complete()
+        routes = self._app.router.routes
+        self._anybodys[:] = [each for each in routes if isinstance(each, Route) and is_anybodys(each.endpoint)]
 
     async def _listen(self, address: tuple[str, int], serving: trio.Nursery) -> None:
         if not is_loopback(address[0]):

@@ -1,6 +1,5 @@
 """`python -m daycare.cli.daemon --home DIR`: the daemon's process, without what only the command line needs (11 MB)."""
 
-import argparse
 import signal
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from daycare.base.errors import DaycareError
 from daycare.observe.streams import redact_streams
 from daycare.ops.heap import give_back_memory
+from daycare.ops.program import plain_run
 from daycare.ops.stop import ending
 from daycare.process import run
 
@@ -26,16 +26,15 @@ def main() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # without a terminal it is a wish to read what is read anyway
     for number in ending():
         signal.signal(number, leave if number != signal.SIGINT else signal.default_int_handler)
-    parser = argparse.ArgumentParser(prog="daycare run")
-    parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--json", action="store_true", help="errors as JSON")
-    given = parser.parse_args()
+    given = plain_run(["run", *sys.argv[1:]])  # what `become_daemon` gives
+    if given is None or given["home"] is None:
+        sys.exit("usage: daycare run")
     try:
-        sys.exit(run(given.home, as_json=given.json, early=early))
+        sys.exit(run(Path(given["home"]), as_json=given["as_json"], early=early))
     except DaycareError as error:
         from daycare.cli.command import fail  # late: it brings the command line's libraries
 
-        sys.exit(fail(error, as_json=given.json))
+        sys.exit(fail(error, as_json=given["as_json"]))
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -2,8 +2,9 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 BREAKER: Final = "DAYCARE_BREAKER"  # `off` in the environment, for whoever kills on purpose; a restart inherits it
 
@@ -23,3 +24,24 @@ def become_daemon(path: Path, *, as_json: bool, breaker: bool = True) -> NoRetur
     os.execv(  # noqa: S606
         sys.executable, [sys.executable, "-P", "-m", "daycare.cli.daemon", "--home", str(path.absolute()), *options]
     )
+
+
+def plain_run(given: Sequence[str]) -> dict[str, Any] | None:
+    """Return what a `daycare run` is asked for; None for other commands and options, and for what may be wrong."""
+    found: dict[str, Any] = {"home": None, "as_json": False, "breaker": True}
+    rest, runs = list(given), 0
+    while rest:
+        match rest.pop(0):
+            case "run":
+                runs += 1
+            case "--home" if rest and not found["home"] and not rest[0].startswith("-"):
+                found["home"] = rest.pop(0)
+            case option if option.startswith("--home=") and not found["home"]:
+                found["home"] = option.removeprefix("--home=")
+            case "--json":
+                found["as_json"] = True
+            case "--breaker" | "--no-breaker" as option:
+                found["breaker"] = option == "--breaker"
+            case _:
+                return None
+    return found if runs == 1 and found["home"] != "" else None

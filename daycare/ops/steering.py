@@ -17,6 +17,7 @@ class Steering(Feature):
     """`overview` returns the whole answer of `GET /v1/status`, `reload` what came of a reading of config.toml."""
 
     name = "control"
+    first = True
 
     def __init__(
         self,

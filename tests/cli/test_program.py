@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from daycare.__main__ import plain_run
+from daycare.ops.program import plain_run
 from daycare.cli import process
 from daycare.cli.main import app
 
