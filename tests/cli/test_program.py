@@ -11,9 +11,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from daycare.ops.program import plain_run
 from daycare.cli import process
 from daycare.cli.main import app
+from daycare.ops.program import plain_run
 
 _INSTEAD = """
 import json, os, sys
