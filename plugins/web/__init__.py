@@ -1,0 +1,1 @@
+"""Reading the web: `[plugins.web]`. See doc/use/web.md."""
