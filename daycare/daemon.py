@@ -31,6 +31,7 @@ from daycare.features.openai import OpenAIFeature
 from daycare.features.pairing import PairingFeature
 from daycare.features.panels import PanelsFeature
 from daycare.features.people import PeopleFeature
+from daycare.features.roster import RosterFeature
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.features.tokens import TokensFeature
@@ -89,7 +90,8 @@ class Daemon(Kernel):
         accept = self.intake.accept
         able += [HistoryFeature(store, directory, seen), PanelsFeature(self.memory, accept)]
         able.append(OpenAIFeature(store, router, bus, clock, live, accept, self.memory.embedding, owner))
-        able += [WebhooksFeature(core, self.vault), Dashboard()]
+        parts = self.supervisor, self.catalogue, self.permissions, self.behaviours, self.personalities
+        able += [WebhooksFeature(core, self.vault), RosterFeature(store, directory, *parts), Dashboard()]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))

@@ -167,10 +167,11 @@ class Kernel:
         )
         self.intake.hearing.append(self.memory.recaller.accepted)
         self.contexts = Contexts(store, self.files, self.pool, bus, clock)
+        self.personalities = Personalities(self.home.personalities)
         self.prompts = Prompts(
             store,
             self.memory.prompt_documents,
-            Personalities(self.home.personalities),
+            self.personalities,
             live,
             self.contexts.room,
             self.vault.derived("prompt"),

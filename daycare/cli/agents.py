@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -15,6 +15,8 @@ from daycare.cli.render import clock, one_line, pairs, table
 from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)
+
+_MAY: Final = {"allow": "yes", "ask": "asks first", "deny": "no"}
 
 _SHOWN_APART = ("heartbeat_s", "behaviour")
 _HEARTBEAT = "How often it looks by itself whether something is to be done: 30m, 2h; off. It needs a budget."
@@ -86,6 +88,16 @@ def set_(
     with cli.connect() as client:
         changed = client.call("PATCH", "/v1/agent", changes, path=path)
     cli.out(changed, lambda _: f"changed {', '.join(changes)} of {path}")
+
+
+@command(app, "tools", examples="daycare agents tools /ann/direct")
+def tools(cli: Cli, path: AgentPath) -> None:
+    """Show which tools an agent may use, and which not, and because of what."""
+    with cli.connect() as client:
+        found = client.call("GET", "/v1/agent/tools", path=path)
+    columns = ("tool", "may it", "because of")
+    rows = [(each["name"], _MAY[each["decision"]], each["reason"]) for each in found["tools"]]
+    cli.out(found, lambda _: str(table(columns, rows)))
 
 
 @command(app, "unpark", examples="daycare agents unpark /ann/direct")

@@ -29,6 +29,7 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.memory.documents.rows import DocumentRows
     from daycare.features.memory.store.rows import MemoryRows
     from daycare.features.openai.rows import ExchangeRows
+    from daycare.features.roster.rows import RosterRows
     from daycare.features.signals.rows import HeartbeatRows, SignalRows
     from daycare.features.tasks.rows import TaskRows
     from daycare.features.tokens.rows import TokenRows
@@ -38,6 +39,7 @@ def rows() -> "Sequence[type[Rows]]":
         HookRows,
         ExportRows,
         HistoryRows,
+        RosterRows,
         PromptRows,
         ExchangeRows,
         MemoryRows,

@@ -42,6 +42,10 @@ class Catalogue:
         """Return a tool."""
         return self._tools.get(name)
 
+    def known(self) -> list[ToolSpec]:
+        """Return all tools there are."""
+        return [tool.spec for tool in self._tools.values()]
+
     def specs(self, agent: Agent) -> tuple[ToolSpec, ...]:
         """Return the tools an agent may use: what its role may, and of these what it was given."""
         own = agent.config.tools

@@ -53,6 +53,20 @@ async def test_what_was_spent_is_told_by_day_path_and_model(api: Api) -> None:
     }
 
 
+async def test_what_many_paths_spent_today_is_one_look_with_the_limit_that_each_has_itself(api: Api) -> None:
+    await spend(api)
+    await spend(api, "/ann/direct/sub/1", 250_000)
+    await api.call("PUT", "/v1/budget", {"path": DIRECT, "amounts": ["1usd a day", "9 calls a month"]})
+    await api.call("POST", "/v1/budget/raise", {"path": DIRECT, "amount": "2usd"})
+    found = await api.call("GET", "/v1/spend/today", paths=f"/ann,{DIRECT},/ann/agent/none,,/nobody")
+    assert found["spent"] == {
+        "/ann": {"micros": 750_000, "limit": 20_000_000},
+        DIRECT: {"micros": 750_000, "limit": 3_000_000},
+        "/ann/agent/none": {"micros": 0, "limit": None},
+        "/nobody": {"micros": 0, "limit": None},
+    }
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [

@@ -61,7 +61,7 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     openai = {"GET models", "GET models/1", "POST chat/completions", "POST embeddings"}
     openai |= {"POST responses", "GET responses/1", "DELETE responses/1"}
     openai = {each.replace(" ", " /openai/v1/") for each in openai}
-    agents = {"GET /v1/agents", "GET /v1/agent", "GET /v1/events"}
+    agents = {"GET /v1/agents", "GET /v1/agents/tree", "GET /v1/agent", "GET /v1/events", "GET /v1/spend/today"}
     agents |= {"GET /v1/history", "GET /v1/turns/1/prompt", "GET /v1/trace/1"}
     agents |= {"GET /v1/identity", "POST /v1/chats/1/run"}
     for each in ("chats", "projects", "workspaces"):
@@ -71,7 +71,7 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     agents |= {f"{method} /v1/agents/1/skills" for method in ("GET", "POST")}
     agents |= {f"{method} /v1/agents/1/skills/1" for method in ("PUT", "DELETE")}
     pages = {f"GET /{each}" for each in ("", "agents/1", "approvals", "memory", "work", "costs", "people", "system")}
-    pages |= {"GET /static/1"}
+    pages |= {"GET /static/1", "GET /new-agent"}
     oneself = {"GET /v1/session", "POST /v1/logout", "POST /v1/tickets", "GET /v1/login", "POST /v1/login"}
     oneself |= {"POST /v1/hooks/1"}
     for may, expected in (
@@ -126,6 +126,19 @@ def test_what_is_another_persons_is_not_there(network: Network, method: str, pat
     unknown = network.call("bob", "GET", "/v1/agent", path="/bob/agent/none").json()["error"]
     mine = network.call("bob", "GET", "/v1/agent", path="/ann/direct").json()["error"]
     assert {**unknown, "message": ""} == {**mine, "message": ""}, "whether there is something is not told"
+
+
+def test_a_person_sees_of_the_tree_and_of_what_was_spent_their_own(network: Network) -> None:
+    for path in ("/ann/agent/secret", "/bob/agent/cook"):
+        network.locally("POST", "/v1/agents", {"path": path})
+    looks: tuple[dict[str, Any], ...] = ({}, {"under": ""}, {"under": "/bob"}, {"find": "agent"})
+    for query in looks:
+        tree = network.call("bob", "GET", "/v1/agents/tree", **query).json()
+        assert [node["path"] for node in tree["nodes"]] == ["/bob/agent/cook"], query
+    for under in ("/ann", "/ann/agent/secret", "/system"):
+        assert network.call("bob", "GET", "/v1/agents/tree", under=under).json()["nodes"] == []
+    spent = network.call("bob", "GET", "/v1/spend/today", paths="/ann,/ann/direct,/,/bob,/bob/agent/cook").json()
+    assert spent["spent"].keys() == {"/bob", "/bob/agent/cook"}
 
 
 def test_a_person_talks_to_their_own_agent_and_reads_its_answer(network: Network) -> None:

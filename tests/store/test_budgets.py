@@ -10,9 +10,10 @@ from daycare.base.messages import Usage
 from daycare.features import open_store
 from daycare.features.budgets.records import BudgetRow, Ceiling, NewReservation, Reserved, Spent
 from daycare.features.budgets.rows import BudgetRows
+from daycare.features.history.rows import HistoryRows
 from daycare.store.records import Spend, User
 from daycare.store.sqlite.store import Store
-from tests.store.samples import EPOCH_MS, HandClock, new_agent
+from tests.store.samples import EPOCH_MS, HandClock, answer, new_agent
 
 DAY = "2027-01-01"
 MOST = Use(usd=100, tokens=1_000, calls=1, minutes=60_000)
@@ -202,3 +203,15 @@ async def test_every_measure_is_counted(store: Store, name: str) -> None:
     (it,) = await store.of(BudgetRows).standings([ceiling(name=name)])
     most, settled = MOST.of(it.ceiling.measure), Use(7, 42, 1, 5).of(it.ceiling.measure)
     assert (it.used, it.reserved) == (most + settled, most)
+
+
+async def test_history_says_what_the_models_of_each_turn_took(store: Store) -> None:
+    first, second = await answer(store, "one"), await answer(store, "two")
+    for micros in (5, 7):
+        usage = Usage(input_tokens=100, output_tokens=10, cached_tokens=80)
+        await store.of(BudgetRows).settle(
+            Spend(agent_id="", user="u1", turn=first.turn, provider="p", model="m", usage=usage, cost_micros=micros)
+        )
+    page = await store.of(HistoryRows).page(first.agent_id, before=second.turn + 1, limit=5)
+    took = {it.turn: (it.input_tokens, it.cached_tokens, it.output_tokens, it.cost_micros) for it in page.turns}
+    assert took == {first.turn: (200, 160, 20, 12), second.turn: (0, 0, 0, 0)}

@@ -1,6 +1,6 @@
 """What people do with budgets: look at them, set and raise them, and see what was spent. For chat, API and terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
@@ -28,7 +28,7 @@ from daycare.base.limits import SPEND_DAYS_MAX
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.features.budgets import rules
-from daycare.features.budgets.records import BudgetRow, Spent
+from daycare.features.budgets.records import BudgetRow, Ceiling, Spent
 from daycare.features.budgets.rows import BudgetRows
 from daycare.features.budgets.rules import Scope
 from daycare.features.budgets.service import Budgets
@@ -40,6 +40,7 @@ SPEND_ROWS_MAX: Final = 50_000  # sums in one answer, some 15 MB: a hundred agen
 
 _ALL: Final = Use(1, 1, 1, 1)  # takes some of everything, so that every limit is looked at
 _PEOPLE: Final = (Origin.PERSON, Origin.GROUP, Origin.FORWARD, Origin.FILE)
+_DAY_USD: Final = limit_name("day", "usd")
 _PAGE: Final = 200
 _LOOKED_AT_MAX: Final = 2_000  # dead letters, for those that wait for a budget
 
@@ -58,6 +59,13 @@ class LimitView(msgspec.Struct, frozen=True, kw_only=True):
     reserved: int
     until_ms: int
     source: str
+
+
+class SpentToday(msgspec.Struct, frozen=True, kw_only=True):
+    """What was spent at and below a path in millionths of a dollar; `limit` is None where none was set for it."""
+
+    micros: int
+    limit: int | None = None
 
 
 class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +126,22 @@ class BudgetControls:
                 f"looking at {days} days of {path}: there are over {SPEND_ROWS_MAX} sums",
                 hint="look at fewer days, or at one path",
             )
+        return found
+
+    async def spent_today(self, paths: Sequence[str]) -> dict[str, SpentToday]:
+        """Return what was spent today at and below paths, each with the limit that was set for it itself."""
+        rows = await self.budgets.rows()
+        found: dict[str, SpentToday] = {}
+        for path in paths:
+            first = path.strip("/").split("/")[0]
+            user = await self.budgets.user(rules.writer_of(path) or first) or User(id=self.owner, name=self.owner)
+            day = day_of(self.clock.now_ms(), user.zone)
+            default = self.budgets.default(user) if path == f"/{user.id}" else {}
+            limit = rules.effective(rows.get(path), default, day).get(_DAY_USD)
+            most = limit or 0
+            asked = Ceiling(path=path, name=_DAY_USD, key=day, measure="usd", most=most, limit=most)
+            [standing] = await self._rows.standings([asked])
+            found[path] = SpentToday(micros=standing.used, limit=limit)
         return found
 
     async def month(self, path: str) -> list[Spent]:

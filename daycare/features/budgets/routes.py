@@ -1,27 +1,35 @@
 """Budgets: what paths may spend, and what was spent."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.callers import caller_of, persons
 from daycare.api.described import described
 from daycare.api.documents import PathQuery, RequestDocument, answer, body, query
-from daycare.base.budget import EVERYTHING, Period, read_amount
+from daycare.base.budget import EVERYTHING, Period, read_amount, read_limits
+from daycare.base.errors import InvalidError
 from daycare.base.limits import PATH_MAX_CHARS, SPEND_DAYS_MAX
-from daycare.features.budgets.controls import BudgetControls, BudgetView
+from daycare.features.budgets.controls import BudgetControls, BudgetView, SpentToday
 from daycare.features.budgets.records import Spent
+
+PATHS_MAX: Final = 300  # in one look at today
 
 _Path = Annotated[str, msgspec.Meta(max_length=PATH_MAX_CHARS)]
 
 
 class NewLimits(RequestDocument, frozen=True, kw_only=True):
-    """Limits of a path by name, `day.usd`, in whole units: millionths of a dollar, milliseconds. -1 lifts a default."""
+    """Limits of a path by name, `day.usd`, in whole units: millionths of a dollar, milliseconds. -1 lifts a default.
+
+    `amounts` are such as people write them: `2usd a day`, `100k tokens a month`.
+    """
 
     path: _Path
-    limits: dict[str, Annotated[int, msgspec.Meta(ge=-1, le=10**15)]]
+    limits: dict[str, Annotated[int, msgspec.Meta(ge=-1, le=10**15)]] = msgspec.field(default_factory=dict)
+    amounts: Annotated[tuple[Annotated[str, msgspec.Meta(max_length=100)], ...], msgspec.Meta(max_length=8)] = ()
 
 
 class More(RequestDocument, frozen=True, kw_only=True):
@@ -39,8 +47,14 @@ class Days(RequestDocument, frozen=True, kw_only=True):
     days: Annotated[int, msgspec.Meta(ge=1, le=SPEND_DAYS_MAX)] = 7
 
 
+class TodayQuery(RequestDocument, frozen=True, kw_only=True):
+    """Paths with a comma between them; those that are not somebody's are left out."""
+
+    paths: Annotated[str, msgspec.Meta(max_length=PATHS_MAX * (PATH_MAX_CHARS + 1))]
+
+
 class BudgetRoutes:
-    """`/v1/budgets`, `/v1/budget` and `/v1/spend`."""
+    """`/v1/budgets`, `/v1/budget`, `/v1/spend` and `/v1/spend/today`."""
 
     def __init__(self, controls: BudgetControls, owner: str) -> None:
         self._controls = controls
@@ -55,6 +69,7 @@ class BudgetRoutes:
             Route("/v1/budget", self.remove, methods=["DELETE"]),
             Route("/v1/budget/raise", self.allow_more, methods=["POST"]),
             Route("/v1/spend", self.spent),
+            Route("/v1/spend/today", self.today),
         ]
 
     @described({200: {"budgets": list[BudgetView]}})
@@ -72,7 +87,10 @@ class BudgetRoutes:
     async def put(self, request: Request) -> Response:
         """Set some limits of a path."""
         wish = await body(request, NewLimits)
-        return answer(await self._controls.put(wish.path, wish.limits, by=self._owner))
+        limits = {**wish.limits, **read_limits(wish.amounts)}
+        if not limits:
+            raise InvalidError("BUDGET_INVALID", f"set a budget of {wish.path}: there is no limit", hint="2usd a day")
+        return answer(await self._controls.put(wish.path, limits, by=self._owner))
 
     @described({200: {"removed": bool}}, query=PathQuery)
     async def remove(self, request: Request) -> Response:
@@ -88,6 +106,15 @@ class BudgetRoutes:
             wish.path, *read_amount(wish.amount), wish.period, by=self._owner
         )
         return answer({"budget": view, "replayed": replayed})
+
+    @persons
+    @described({200: {"spent": dict[str, SpentToday]}}, query=TodayQuery)
+    async def today(self, request: Request) -> Response:
+        """Return what was spent today at and below each of some paths, and the limit of the day that each has."""
+        caller = caller_of(request)
+        wish = query(request, TodayQuery)
+        paths = [path for path in wish.paths.split(",")[:PATHS_MAX] if path and caller.sees(path)]
+        return answer({"spent": await self._controls.spent_today(paths)})
 
     @described({200: {"today": str, "days": int, "spent": list[Spent]}}, query=Days)
     async def spent(self, request: Request) -> Response:

@@ -6,7 +6,7 @@ from daycare.base.messages import Message
 
 
 class ToldTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that has ended, with all that was said, called and attached in it."""
+    """A turn that has ended, with all that was said, called and attached in it, and what its models took."""
 
     turn: int
     session: int
@@ -16,6 +16,10 @@ class ToldTurn(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     error: str
     messages: tuple[Message, ...]
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_micros: int = 0
 
 
 class PastSession(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,15 +1,23 @@
 """Turns that have ended, page by page, over all sessions of an agent."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from daycare.base.messages import Message
 from daycare.features.history.records import HistoryPage, PastSession, ToldTurn
 from daycare.store.records_conversations import APART
 from daycare.store.sqlite.rows import Rows
+from daycare.store.sqlite.sql import fetch, those
 
 HISTORY_PAGE_MAX_CHARS: Final = 4_000_000  # of stored messages in a page, beyond its first turn
+_COSTS: Final = ("input_tokens", "cached_tokens", "output_tokens", "cost_micros")
+_TAKEN: Final = (
+    f"SELECT turn, {', '.join(f'sum({name})' for name in _COSTS)} FROM spend"
+    " WHERE turn IN (SELECT value FROM carray(?)) GROUP BY turn"
+)
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
@@ -35,12 +43,18 @@ class HistoryRows(Rows):
             if more:
                 break
             turns.append(_turn(row))
+        turns = self._charged(turns)
         sessions = {turn.session for turn in turns}
         return HistoryPage(
             turns=tuple(turns),
             sessions=tuple(self._sessions(agent_id, min(sessions), max(sessions))) if sessions else (),
             next=turns[-1].turn if more else None,
         )
+
+    def _charged(self, turns: Sequence[ToldTurn]) -> list[ToldTurn]:
+        """Return turns with what their models took."""
+        spent = {turn: taken for turn, *taken in fetch(self._reader, _TAKEN, (those(each.turn for each in turns),))}
+        return [replace(each, **dict(zip(_COSTS, spent.get(each.turn, ()), strict=False))) for each in turns]
 
     def _sessions(self, agent_id: str, first: int, last: int) -> list[PastSession]:
         rows = self._reader.execute(
