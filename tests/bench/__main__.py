@@ -9,6 +9,7 @@ from typing import Any
 
 from . import (
     api,
+    dashboard,
     inbox,
     latency,
     memory_curation,
@@ -28,6 +29,7 @@ from . import (
 
 _BENCHMARKS = {
     "api": api,
+    "dashboard": dashboard,
     "inbox": inbox,
     "latency": latency,
     "wake": wake,
