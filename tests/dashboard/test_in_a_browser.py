@@ -52,14 +52,14 @@ def test_what_one_window_says_is_answered_in_both(network: Network, window: Wind
 
 
 def test_a_refusal_is_said_where_it_was_asked_and_what_was_typed_stays(network: Network, window: Window) -> None:
-    page = window.open("/")
-    page.get_by_text("New agent").click()
-    page.fill("[name=path]", "/ann/nothing/x")
+    page = window.open("/new-agent")
+    name = page.get_by_label("Its name in its path")
+    name.fill("no name")
     page.get_by_role("button", name="Create").click()
-    expect(page.get_by_role("alert")).to_contain_text("/ann/nothing/x")
-    expect(page.locator("[name=path]")).to_have_value("/ann/nothing/x")
+    expect(page.get_by_role("alert")).to_contain_text("no name")
+    expect(name).to_have_value("no name")
     window.troubles.clear()  # the browser reports the status 400
-    page.fill("[name=path]", "/ann/agent/scribe")
+    name.fill("scribe")
     page.get_by_role("button", name="Create").click()
     page.wait_for_url("**/agents/ann/agent/scribe")
     expect(page.get_by_role("heading", level=1)).to_have_text("/ann/agent/scribe")

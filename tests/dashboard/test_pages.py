@@ -10,7 +10,7 @@ from daycare.features.dashboard.routes import PAGES
 from tests.network.conftest import Network
 
 EVERYONES = ("/", "/approvals")
-EMPTY = ("/approvals", "/memory", "/costs", "/system")  # here; nothing to change yet
+EMPTY = ("/", "/approvals", "/memory", "/costs", "/system")  # here; nothing to change yet
 PLAIN = tuple(page.path for page in PAGES if "{" not in page.path)
 
 

@@ -32,7 +32,10 @@ class PageKind(NamedTuple):
     live: str = ""
 
 
-_AGENTS: Final = "agent.woke,agent.slept,agent.parked,agent.died,agent.created,agent.changed,turn.started,turn.finished"
+_AGENTS: Final = (
+    "agent.woke,agent.slept,agent.parked,agent.died,agent.created,agent.restored,agent.changed,"
+    "turn.started,turn.finished,turn.failed"
+)
 _TALK: Final = (
     "message.accepted,turn.started,turn.delta,tool.started,tool.finished,turn.finished,turn.failed,reply.sent,"
     "agent.changed,agent.died,agent.parked,approval.requested"
@@ -43,6 +46,7 @@ _WORK: Final = (
 
 PAGES: Final = (
     PageKind("/", "agents.html", agents.listed, "/v1/agents", "Agents", _AGENTS),
+    PageKind("/new-agent", "new_agent.html", agents.new, "/v1/agents/choices"),
     PageKind("/agents/{path:path}", "agent.html", agent.one, "/v1/agent", "", _TALK),
     PageKind(
         "/approvals",

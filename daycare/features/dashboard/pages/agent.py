@@ -3,27 +3,29 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from daycare.features.dashboard.pages import documents, talk, turns
+from daycare.features.dashboard.pages import agents, budget, documents, inbox, talk, tools, turns
 from daycare.features.dashboard.visit import Visit
 
 
-async def _nothing_more(visit: Visit, path: str) -> dict[str, Any]:
-    return {}
+async def _offered(visit: Visit, path: str) -> dict[str, Any]:
+    return await agents.offered(visit)
 
 
 class Tab(NamedTuple):
     """A tab: its name, and what it shows beside the agent itself. It is drawn with `tabs/KEY.html`."""
 
     name: str
-    load: Callable[[Visit, str], Awaitable[dict[str, Any]]] = _nothing_more
+    load: Callable[[Visit, str], Awaitable[dict[str, Any]]]
 
 
 TABS: Final[Mapping[str, Tab]] = {
     "talk": Tab("Conversation", talk.said),
     "turns": Tab("Turns", turns.listed),
     "documents": Tab("Documents", documents.shown),
-    "inbox": Tab("Inbox"),
-    "settings": Tab("Settings"),
+    "inbox": Tab("Inbox", inbox.waiting),
+    "tools": Tab("Tools", tools.rights),
+    "budget": Tab("Budget", budget.limits),
+    "settings": Tab("Settings", _offered),
 }
 
 
@@ -32,4 +34,6 @@ async def one(visit: Visit) -> dict[str, Any]:
     path, asked = f"/{visit.segment('path')}", visit.query.get("tab", "")
     tab = asked if asked in TABS else "talk"
     found = await visit.get("/v1/agent", path=path)
-    return {"title": path, "tab": tab, "tabs": TABS, "watch": path, **found, **await TABS[tab].load(visit, path)}
+    today = (await visit.get("/v1/spend/today", paths=path))["spent"].get(path)
+    values = {"title": path, "tab": tab, "tabs": TABS, "watch": path, "today": today}
+    return {**values, **found, **await TABS[tab].load(visit, path)}

@@ -3,7 +3,8 @@
 export const trusted = window.trustedTypes?.createPolicy("daycare", { createHTML: (text) => text }) ?? { createHTML: (text) => text };
 export const main = document.getElementById("main");
 const state = document.getElementById("state");
-const REFRESH_MS = 150; // several events at once are one look
+const GATHER_MS = 50; // several events at once are one look
+const REST = 5; // a page is at rest for so many times as long as the last look took: a busy house costs a share of a core
 const AGAIN_MS = 2000;
 
 // -- how things are shown ---------------------------------------------------------------------------------------------
@@ -59,9 +60,11 @@ const fits = (old, now) => old && !old.id && old.nodeType === now.nodeType && ol
 
 let asking = null;
 let again = false;
+let restUntil = 0;
 
 export async function refresh() {
   if (asking) return void (again = true);
+  const began = performance.now();
   asking = fetch(location.href, { headers: { accept: "text/html" } });
   try {
     const answer = await asking;
@@ -80,6 +83,7 @@ export async function refresh() {
     say("No connection to daycare. It is tried again.");
   } finally {
     asking = null;
+    restUntil = performance.now() + REST * (performance.now() - began);
     if (again) {
       again = false;
       soon();
@@ -89,28 +93,39 @@ export async function refresh() {
 
 let timer = 0;
 export function soon() {
-  clearTimeout(timer);
-  timer = setTimeout(refresh, REFRESH_MS);
+  timer ||= setTimeout(() => {
+    timer = 0;
+    refresh();
+  }, Math.max(GATHER_MS, restUntil - performance.now()));
 }
+
+let events = null;
+let missed = false; // what happened while nobody listened
 
 function listen() {
   const { live, watch } = document.body.dataset;
-  if (!live) return;
-  const events = new EventSource(`/v1/events?${new URLSearchParams({ types: live, ...(watch && { path: watch }) })}`);
-  let lost = false;
+  events?.close();
+  if (!live || document.hidden) return;
+  events = new EventSource(`/v1/events?${new URLSearchParams({ types: live, ...(watch && { path: watch }) })}`);
   events.onopen = () => {
     say("");
-    if (lost) refresh(); // what happened meanwhile
-    lost = false;
+    if (missed) refresh();
+    missed = false;
   };
-  events.onerror = () => {
-    lost = true;
+  events.onerror = ({ target }) => {
+    missed = true;
     say("No connection to daycare. It is tried again.");
-    if (events.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS);
+    if (target.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS);
   };
   events.addEventListener("gap", soon);
   for (const kind of live.split(",")) events.addEventListener(kind, (event) => heard(kind, JSON.parse(event.data)));
 }
+
+// A page that nobody looks at needs no connection, of which a browser has but six for an address.
+document.addEventListener("visibilitychange", () => {
+  missed = true;
+  listen();
+});
 
 /** Tell modules of a page what has happened, then show what changed: `daycare:event` carries `{kind, event}`. */
 function heard(kind, event) {
@@ -131,16 +146,23 @@ function heard(kind, event) {
 
 // -- what somebody does -----------------------------------------------------------------------------------------------
 
-/** Return the fields of a form as JSON: `a.b` is a field of an object, what is empty is left out unless it stood there. */
+const KINDS = { list: (value) => value.split(","), number: Number };
+
+/**
+ * Return the fields of a form as JSON: `a.b` is a field of an object, what is empty is left out unless it stood there.
+ * `data-type` is what one is if no text; boxes of one name, with a hidden field before them, are a list of those ticked.
+ */
 export function fields(form, button) {
   const found = {};
   for (const [name, value] of new FormData(form, button)) {
     const input = form.elements[name];
-    if (value === "" && !input?.defaultValue && name !== "text") continue;
+    const several = input instanceof RadioNodeList && input[0].type === "hidden";
+    if (value === "" && !several && !(input?.defaultValue ?? input?.dataset?.was) && name !== "text") continue;
     const [last, ...way] = name.split(".").reverse();
     let place = found;
     for (const step of way.reverse()) place = place[step] ??= {};
-    place[last] = input?.dataset?.type === "list" ? value.split(",") : value === "" && name !== "text" ? null : value;
+    if (several) (place[last] ??= []).push(...(value ? [value] : []));
+    else place[last] = value === "" && name !== "text" ? null : (KINDS[input?.dataset?.type]?.(value) ?? value);
   }
   return found;
 }
@@ -169,7 +191,10 @@ document.addEventListener("submit", async (event) => {
   const button = event.submitter;
   if (button) button.disabled = true;
   try {
-    const said = await call(form.dataset.call, fields(form, button));
+    const sent = { body: fields(form, button), after: [] }; // a page's module may change it, and go on behind it
+    form.dispatchEvent(new CustomEvent("daycare:send", { bubbles: true, detail: sent }));
+    const said = await call(form.dataset.call, sent.body);
+    for (const each of sent.after) await each(said);
     refused(form, null);
     if (form.dataset.clear !== undefined) form.reset();
     if (form.dataset.then) location.href = form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => said[name]);
