@@ -83,8 +83,11 @@ class BudgetControls:
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
-    async def listed(self) -> list[BudgetView]:
-        """Return the budgets of the installation, of everybody, and of every path for which something was set."""
+    async def listed(self, after: str = "", limit: int | None = None) -> list[BudgetView]:
+        """Return the budgets of the installation, of everybody, and of every path for which something was set.
+
+        They begin behind the path `after`.
+        """
         whose: dict[str, User | None] = dict.fromkeys((EVERYTHING, *await self.budgets.rows()))
         page = await self.store.people.find(limit=_PAGE)
         while page:
@@ -92,7 +95,7 @@ class BudgetControls:
             await trio.lowlevel.checkpoint()
             page = await self.store.people.find(after=page[-1].id, limit=_PAGE)
         found = []
-        for path in sorted(whose):
+        for path in sorted(path for path in whose if path > after)[:limit]:
             found.append(await self._view(path, whose[path]))
             await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
         return found
@@ -107,18 +110,30 @@ class BudgetControls:
         """Return what was spent at or below a path in the last days, today included, newest first."""
         if not 1 <= days <= SPEND_DAYS_MAX:
             raise InvalidError("SPEND_DAYS", f"looking at {days} days: expected 1 to {SPEND_DAYS_MAX}")
-        await self._check(path)
         last = await self.today(path)
         first = (date.fromisoformat(last) - timedelta(days=days - 1)).isoformat()
         after = (date.fromisoformat(last) + timedelta(days=1)).isoformat()  # others live where it is tomorrow already
-        found = await self._rows.spent(first, after, path=path, limit=SPEND_ROWS_MAX)
+        return await self.between(first, after, path)
+
+    async def between(self, first: str, last: str, path: str = EVERYTHING) -> list[Spent]:
+        """Return what was spent at or below a path from one day to another, newest first."""
+        await self._check(path)
+        found = await self._rows.spent(first, last, path=path, limit=SPEND_ROWS_MAX)
         if len(found) >= SPEND_ROWS_MAX:
             raise InvalidError(
                 "SPEND_TOO_MUCH",
-                f"looking at {days} days of {path}: there are over {SPEND_ROWS_MAX} sums",
+                f"looking at {path} from {first} to {last}: there are over {SPEND_ROWS_MAX} sums",
                 hint="look at fewer days, or at one path",
             )
         return found
+
+    async def turns(self, since_ms: int, until_ms: int) -> int | None:
+        """Return how many turns began in a time, of all agents; None if not all of them are kept any more."""
+        return await self._rows.turns(since_ms, until_ms)
+
+    async def zone(self, path: str) -> str:
+        """Return the time zone whose days count for a path."""
+        return (await self._user_of(path)).zone
 
     async def month(self, path: str) -> list[Spent]:
         """Return what was spent at or below a path in the month of today."""

@@ -1,5 +1,6 @@
 """Budgets: what paths may spend, and what was spent."""
 
+from datetime import date
 from typing import Annotated
 
 import msgspec
@@ -7,21 +8,34 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.described import described
-from daycare.api.documents import PathQuery, RequestDocument, answer, body, query
-from daycare.base.budget import EVERYTHING, Period, read_amount
+from daycare.api.described import MediaBody, described
+from daycare.api.documents import Limit, PathQuery, RequestDocument, answer, body, query
+from daycare.base.budget import EVERYTHING, Period, read_amount, read_limits
+from daycare.base.errors import InvalidError
 from daycare.base.limits import PATH_MAX_CHARS, SPEND_DAYS_MAX
 from daycare.features.budgets.controls import BudgetControls, BudgetView
+from daycare.features.budgets.overview import OVERVIEW_GROUPS_MAX, By, SpendOverview, csv_of, overview
 from daycare.features.budgets.records import Spent
 
 _Path = Annotated[str, msgspec.Meta(max_length=PATH_MAX_CHARS)]
 
 
 class NewLimits(RequestDocument, frozen=True, kw_only=True):
-    """Limits of a path by name, `day.usd`, in whole units: millionths of a dollar, milliseconds. -1 lifts a default."""
+    """Limits of a path by name, `day.usd`, in whole units: millionths of a dollar, milliseconds. -1 lifts a default.
+
+    `amounts` are such as people write them: `2usd a day`, `100k tokens a month`.
+    """
 
     path: _Path
-    limits: dict[str, Annotated[int, msgspec.Meta(ge=-1, le=10**15)]]
+    limits: dict[str, Annotated[int, msgspec.Meta(ge=-1, le=10**15)]] = msgspec.field(default_factory=dict)
+    amounts: Annotated[tuple[Annotated[str, msgspec.Meta(max_length=100)], ...], msgspec.Meta(max_length=8)] = ()
+
+
+class BudgetsQuery(RequestDocument, frozen=True, kw_only=True):
+    """Which budgets, in the order of their paths, from behind `after` on; all of them without a limit."""
+
+    after: _Path = ""
+    limit: Limit | None = None
 
 
 class More(RequestDocument, frozen=True, kw_only=True):
@@ -37,6 +51,14 @@ class Days(RequestDocument, frozen=True, kw_only=True):
 
     path: _Path = EVERYTHING
     days: Annotated[int, msgspec.Meta(ge=1, le=SPEND_DAYS_MAX)] = 7
+
+
+class Sums(Days, frozen=True, kw_only=True):
+    """So many days up to the day `until`, today without it, with the `groups` that cost most and all others as one."""
+
+    by: By = "model"
+    until: Annotated[str, msgspec.Meta(pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = ""
+    groups: Annotated[int, msgspec.Meta(ge=1, le=OVERVIEW_GROUPS_MAX)] = 20
 
 
 class BudgetRoutes:
@@ -55,12 +77,15 @@ class BudgetRoutes:
             Route("/v1/budget", self.remove, methods=["DELETE"]),
             Route("/v1/budget/raise", self.allow_more, methods=["POST"]),
             Route("/v1/spend", self.spent),
+            Route("/v1/spend/sums", self.sums),
+            Route("/v1/spend/csv", self.table),
         ]
 
-    @described({200: {"budgets": list[BudgetView]}})
+    @described({200: {"budgets": list[BudgetView]}}, query=BudgetsQuery)
     async def find(self, request: Request) -> Response:
         """List the budgets of the installation, of everybody, and of all paths for which something was set."""
-        return answer({"budgets": await self._controls.listed()})
+        wish = query(request, BudgetsQuery)
+        return answer({"budgets": await self._controls.listed(wish.after, wish.limit)})
 
     @described({200: {"budgets": list[BudgetView]}}, query=PathQuery)
     async def explain(self, request: Request) -> Response:
@@ -72,7 +97,10 @@ class BudgetRoutes:
     async def put(self, request: Request) -> Response:
         """Set some limits of a path."""
         wish = await body(request, NewLimits)
-        return answer(await self._controls.put(wish.path, wish.limits, by=self._owner))
+        limits = {**wish.limits, **read_limits(wish.amounts)}
+        if not limits:
+            raise InvalidError("BUDGET_INVALID", f"set a budget of {wish.path}: there is no limit", hint="2usd a day")
+        return answer(await self._controls.put(wish.path, limits, by=self._owner))
 
     @described({200: {"removed": bool}}, query=PathQuery)
     async def remove(self, request: Request) -> Response:
@@ -95,3 +123,28 @@ class BudgetRoutes:
         wish = query(request, Days)
         found = await self._controls.spent(wish.days, wish.path)
         return answer({"today": await self._controls.today(wish.path), "days": wish.days, "spent": found})
+
+    @described({200: SpendOverview}, query=Sums)
+    async def sums(self, request: Request) -> Response:
+        """Return what was spent day by day, summed by model, by agent, or by who asked for it."""
+        wish = query(request, Sums)
+        if wish.until:
+            _check_day(wish.until)
+        found = await overview(self._controls, wish.by, wish.days, path=wish.path, until=wish.until, groups=wish.groups)
+        return answer(found)
+
+    @described({200: MediaBody("text/csv")}, query=Days)
+    async def table(self, request: Request) -> Response:
+        """Return what was spent by day, path and model as a table for a spreadsheet, newest first."""
+        wish = query(request, Days)
+        text = csv_of(await self._controls.spent(wish.days, wish.path))
+        name = f"daycare-spend-{await self._controls.today(wish.path)}-{wish.days}-days.csv"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
+        return Response(text, headers=headers, media_type="text/csv")
+
+
+def _check_day(day: str) -> None:
+    try:
+        date.fromisoformat(day)
+    except ValueError as error:
+        raise InvalidError("SPEND_DAYS", f"looking up to {day}: {error}", hint="a day such as 2026-11-21") from None
