@@ -131,6 +131,8 @@ function heard(kind, event) {
 
 // -- what somebody does -----------------------------------------------------------------------------------------------
 
+const TYPES = { list: (value) => value.split(","), number: Number, flag: (value) => value === "true" }; // by data-type
+
 /** Return the fields of a form as JSON: `a.b` is a field of an object, what is empty is left out unless it stood there. */
 export function fields(form, button) {
   const found = {};
@@ -140,7 +142,7 @@ export function fields(form, button) {
     const [last, ...way] = name.split(".").reverse();
     let place = found;
     for (const step of way.reverse()) place = place[step] ??= {};
-    place[last] = input?.dataset?.type === "list" ? value.split(",") : value === "" && name !== "text" ? null : value;
+    place[last] = value === "" && name !== "text" ? null : (TYPES[input?.dataset?.type] ?? String)(value);
   }
   return found;
 }
