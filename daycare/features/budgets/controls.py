@@ -30,6 +30,7 @@ from daycare.base.path import Kind
 from daycare.features.budgets import rules
 from daycare.features.budgets.records import BudgetRow, Spent
 from daycare.features.budgets.rows import BudgetRows
+from daycare.features.budgets.rows_overview import By, DaySums
 from daycare.features.budgets.rules import Scope
 from daycare.features.budgets.service import Budgets
 from daycare.store.records import DeadLetter, User
@@ -110,22 +111,22 @@ class BudgetControls:
         """Return what was spent at or below a path in the last days, today included, newest first."""
         if not 1 <= days <= SPEND_DAYS_MAX:
             raise InvalidError("SPEND_DAYS", f"looking at {days} days: expected 1 to {SPEND_DAYS_MAX}")
+        await self._check(path)
         last = await self.today(path)
         first = (date.fromisoformat(last) - timedelta(days=days - 1)).isoformat()
         after = (date.fromisoformat(last) + timedelta(days=1)).isoformat()  # others live where it is tomorrow already
-        return await self.between(first, after, path)
-
-    async def between(self, first: str, last: str, path: str = EVERYTHING) -> list[Spent]:
-        """Return what was spent at or below a path from one day to another, newest first."""
-        await self._check(path)
-        found = await self._rows.spent(first, last, path=path, limit=SPEND_ROWS_MAX)
+        found = await self._rows.spent(first, after, path=path, limit=SPEND_ROWS_MAX)
         if len(found) >= SPEND_ROWS_MAX:
             raise InvalidError(
                 "SPEND_TOO_MUCH",
-                f"looking at {path} from {first} to {last}: there are over {SPEND_ROWS_MAX} sums",
+                f"looking at {days} days of {path}: there are over {SPEND_ROWS_MAX} sums",
                 hint="look at fewer days, or at one path",
             )
         return found
+
+    async def of_day(self, day: str, by: By, path: str) -> DaySums:
+        """Return what was spent in a day at or below a path, by model, or by whole paths."""
+        return await self._rows.of_day(day, by, path)
 
     async def turns(self, since_ms: int, until_ms: int) -> int | None:
         """Return how many turns began in a time, of all agents; None if not all of them are kept any more."""

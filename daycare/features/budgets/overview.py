@@ -3,27 +3,24 @@
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from datetime import date, timedelta
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
+import trio
 
 from daycare.base.budget import EVERYTHING, agent_of, ends_ms
 from daycare.features.budgets.controls import BudgetControls
 from daycare.features.budgets.records import Spent
+from daycare.features.budgets.rows_overview import By
 
 OVERVIEW_GROUPS_MAX: Final = 50  # models, agents or payers by name; all others are one
 OTHERS: Final = ""  # the group of all that are not among the first
 
-By = Literal["model", "agent", "payer"]
-_KEYS: Final[Mapping[By, Callable[[Spent], str]]] = {
-    "model": lambda each: f"{each.provider}/{each.model}",
-    "agent": lambda each: agent_of(each.path),
-    "payer": lambda each: agent_of(each.payer or each.path),
-}
-_SUMMED: Final = ("calls", "unpriced", "input_tokens", "output_tokens", "cached_tokens", "wall_ms", "unsettled")
-_CHUNK: Final = timedelta(days=6)  # read at a time, so that the rows of a long time are never all in memory
+_SUMMED: Final = (
+    *("calls", "unpriced", "input_tokens", "output_tokens", "cached_tokens", "wall_ms", "unsettled", "cost_micros"),
+)
 _FORMULAS: Final = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # what begins one in a spreadsheet, wide signs, too
 _COLUMNS: Final = (
     *("day", "path", "user", "payer", "provider", "model", "calls", "unpriced", "input_tokens", "output_tokens"),
@@ -45,11 +42,10 @@ class SpendSum(msgspec.Struct, kw_only=True):
     unsettled: int = 0
     cost_micros: int = 0
 
-    def add(self, it: Spent) -> None:
-        """Add what one path has spent with one model."""
-        for name in _SUMMED:
-            setattr(self, name, getattr(self, name) + getattr(it, name))
-        self.cost_micros += it.use.usd
+    def add(self, numbers: Iterable[int]) -> None:
+        """Add what one path has spent, or one model took, in the order of the fields."""
+        for name, number in zip(_SUMMED, numbers, strict=True):
+            setattr(self, name, getattr(self, name) + number)
 
 
 class SpendOverview(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,18 +72,16 @@ async def overview(
     today, zone = await controls.today(path), await controls.zone(path)
     last = until or today
     first = _back(last, days - 1)
-    key, found, unpriced = _KEYS[by], dict[tuple[str, str], SpendSum](), set[str]()
-    begin = date.fromisoformat(first)
-    while (start := begin.isoformat()) <= last:
-        end = min((begin + _CHUNK).isoformat(), last)
-        for row in await controls.between(start, end, path):
-            at = row.key, key(row)
-            if at not in found:
-                found[at] = SpendSum(day=row.key, group=at[1])
-            found[at].add(row)
-            if row.unpriced:
-                unpriced.add(f"{row.provider}/{row.model}")
-        begin = date.fromisoformat(end) + timedelta(days=1)
+    found: dict[tuple[str, str], SpendSum] = {}
+    unpriced: set[str] = set()
+    for back in range(days):
+        day = _back(last, back)
+        it = await controls.of_day(day, by, path)
+        for name, *numbers in it.rows:
+            group = name if by == "model" else agent_of(name)
+            found.setdefault((day, group), SpendSum(day=day, group=group)).add(numbers)
+        unpriced.update(it.unpriced)
+        await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
     names, sums = _first(found.values(), groups)
     turns = None
     if path == EVERYTHING:
@@ -129,8 +123,7 @@ def _first(sums: Iterable[SpendSum], most: int) -> tuple[tuple[str, ...], tuple[
     for each in sums:
         if each.group not in kept:
             into = rest.setdefault(each.day, SpendSum(day=each.day, group=OTHERS))
-            for name in (*_SUMMED, "cost_micros"):
-                setattr(into, name, getattr(into, name) + getattr(each, name))
+            into.add(getattr(each, name) for name in _SUMMED)
     shown = [each for each in sums if each.group in kept] + list(rest.values())
     order = {name: place for place, name in enumerate(kept)}
     shown.sort(key=lambda each: (each.day, order.get(each.group, most)))

@@ -14,8 +14,9 @@ from daycare.base.budget import EVERYTHING, Period, read_amount, read_limits
 from daycare.base.errors import InvalidError
 from daycare.base.limits import PATH_MAX_CHARS, SPEND_DAYS_MAX
 from daycare.features.budgets.controls import BudgetControls, BudgetView
-from daycare.features.budgets.overview import OVERVIEW_GROUPS_MAX, By, SpendOverview, csv_of, overview
+from daycare.features.budgets.overview import OVERVIEW_GROUPS_MAX, SpendOverview, csv_of, overview
 from daycare.features.budgets.records import Spent
+from daycare.features.budgets.rows_overview import By
 
 _Path = Annotated[str, msgspec.Meta(max_length=PATH_MAX_CHARS)]
 

@@ -16,59 +16,58 @@ _LABELS: Final = 8  # below the bars, at most
 _ENDS: Final = (1, 2, 3, 4, 6, 8, 10)  # of a scale, with noughts
 
 
-class ChartBar(NamedTuple):
-    """A part of a bar: where it stands, and in which colour."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    colour: int
-    name: str
-    amount: int
-
-
 class ChartColumn(NamedTuple):
-    """A bar of several parts, `label` if it is written below; `key` is what it is about."""
+    """A bar: where it stands, what it is about, what all of it is; `label` if it is written below."""
 
     key: str
     x: float
-    width: float
     total: int
     label: str
-    bars: tuple[ChartBar, ...]
+
+
+class ChartLayer(NamedTuple):
+    """The parts of all bars that have one name: `path` draws them, in one colour."""
+
+    name: str
+    colour: int
+    path: str
 
 
 class StackedChart(NamedTuple):
-    """A chart of bars. `lines` are (y, amount) of the scale."""
+    """A chart of bars. `lines` are (y, amount) of the scale, `step` is from one bar to the next."""
 
     width: float
     height: float
     left: float
+    step: float
     columns: tuple[ChartColumn, ...]
+    layers: tuple[ChartLayer, ...]
     lines: tuple[tuple[float, int], ...]
 
 
 def stacked(keys: Sequence[str], names: Sequence[str], amounts: Mapping[tuple[str, str], int]) -> StackedChart:
     """Return a bar for each key, made of what `amounts` has of it by (key, name); names have colours in order."""
-    totals = {key: sum(amounts.get((key, name), 0) for name in names) for key in keys}
-    top = _rounded(max(totals.values(), default=0))
-    scale = (HEIGHT - _TOP - _BOTTOM) / top
+    totals = [sum(amounts.get((key, name), 0) for name in names) for key in keys]
+    top = _rounded(max(totals, default=0))
+    floor_y, scale = HEIGHT - _BOTTOM, (HEIGHT - _TOP - _BOTTOM) / top
     step = (WIDTH - _LEFT - _RIGHT) / max(len(keys), 1)
     every = ceil(len(keys) / _LABELS)
-    columns = []
-    for place, key in enumerate(keys):
-        x, y, bars = _LEFT + place * step, HEIGHT - _BOTTOM, []
-        for number, name in enumerate(names):
+    below = [0] * len(keys)
+    layers = []
+    for number, name in enumerate(names):
+        parts = []
+        for place, key in enumerate(keys):
             if amount := amounts.get((key, name), 0):
-                height = amount * scale
-                y -= height
-                bar = ChartBar(_r(x + step * 0.1), _r(y), _r(step * 0.8), _r(height), colour(number), name, amount)
-                bars.append(bar)
-        label = key[5:] if (len(keys) - 1 - place) % every == 0 else ""
-        columns.append(ChartColumn(key, _r(x), _r(step), totals[key], label, tuple(bars)))
-    lines = tuple((_r(HEIGHT - _BOTTOM - share * top * scale), round(share * top)) for share in (0, 0.5, 1))
-    return StackedChart(WIDTH, HEIGHT, _LEFT, tuple(columns), lines)
+                below[place] += amount
+                x, y, width = _LEFT + step * (place + 0.1), floor_y - below[place] * scale, step * 0.8
+                parts.append(f"M{x:.4g} {y:.4g}h{width:.3g}v{amount * scale:.3g}h-{width:.3g}z")
+        layers.append(ChartLayer(name, colour(number), "".join(parts)))
+    columns = tuple(
+        ChartColumn(key, _r(_LEFT + place * step), total, key[5:] if (len(keys) - 1 - place) % every == 0 else "")
+        for place, (key, total) in enumerate(zip(keys, totals, strict=True))
+    )
+    lines = tuple((_r(floor_y - share * top * scale), round(share * top)) for share in (0, 0.5, 1))
+    return StackedChart(WIDTH, HEIGHT, _LEFT, _r(step), columns, tuple(layers), lines)
 
 
 def colour(number: int) -> int:
