@@ -21,6 +21,7 @@ from daycare.base.times import local_time
 from daycare.inference.pool import Pool
 from daycare.settings import Live
 from daycare.store.records import Agent, DeadLetter, InboxRow, TraceEntry, User
+from daycare.store.records_upkeep import DeadFilter
 from daycare.store.sqlite.store import Store
 
 _COUNTED_MAX: Final = 100  # waiting messages and dead letters; past that nobody wants the exact number
@@ -88,7 +89,7 @@ class StatusCommands:
             *self._trouble(agent, ZoneInfo(user.zone)),
             *self._connections(user, agents, now["connectors"]),
             *await self._models(user, agent),
-            *_letters(await self._store.dead.find(path=agent.path, limit=_COUNTED_MAX)),
+            *_letters(await self._store.dead.find(DeadFilter(path=agent.path), limit=_COUNTED_MAX)),
             *(_everything(now) if user.operator else ()),
         ]
         return CommandAnswer("\n".join(line[:_LINE_MAX_CHARS] for line in lines))

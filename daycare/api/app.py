@@ -17,6 +17,7 @@ from daycare.api import (
     routes_files,
     routes_messages,
     routes_socket,
+    routes_timers,
 )
 from daycare.api.callers import SOCKET, admits
 from daycare.api.late_routes import LateRoutes
@@ -44,6 +45,7 @@ def build(services: Services, *, late: bool = False) -> Starlette:
                 *routes_files.FileRoutes(services).routes(),
                 *routes_agents.AgentRoutes(services).routes(),
                 *routes_dead.DeadLetterRoutes(services).routes(),
+                *routes_timers.TimerRoutes(services).routes(),
                 *routes_socket.SocketRoutes(services, closing).routes(),
                 *(route for feature in first for route in feature.routes(closing)),
             ]

@@ -90,6 +90,11 @@ def occurrences(text: str, zone: ZoneInfo, after_ms: int) -> Iterator[int]:
         yield seconds * 1000
 
 
+def words(text: str) -> str:
+    """Return what an expression means, `At 07:30 on Monday through Friday`; it was checked."""
+    return CronSim(expression(text), datetime(2027, 1, 1)).explain()
+
+
 def local(at_ms: int, zone: ZoneInfo) -> str:
     """Return a time as ISO text in a zone, with its offset."""
     return local_time(at_ms // 1000 * 1000, zone).isoformat()

@@ -29,17 +29,24 @@ from daycare.base.events_trouble import DiskTrouble as DiskTrouble
 from daycare.base.events_trouble import LaneBroke as LaneBroke
 from daycare.base.events_trouble import PartCrashed as PartCrashed
 from daycare.base.events_trouble import RowSetAside as RowSetAside
+from daycare.base.events_work import BudgetChanged as BudgetChanged
 from daycare.base.events_work import ConfigRefused as ConfigRefused
 from daycare.base.events_work import ConfigReloaded as ConfigReloaded
 from daycare.base.events_work import CronBroken as CronBroken
+from daycare.base.events_work import CronChanged as CronChanged
 from daycare.base.events_work import CronDue as CronDue
 from daycare.base.events_work import CronFailed as CronFailed
 from daycare.base.events_work import CronMissed as CronMissed
 from daycare.base.events_work import CronRan as CronRan
+from daycare.base.events_work import DeadPruned as DeadPruned
+from daycare.base.events_work import DeadReplayed as DeadReplayed
 from daycare.base.events_work import SignalFired as SignalFired
+from daycare.base.events_work import SignalSubscribed as SignalSubscribed
+from daycare.base.events_work import SignalUnsubscribed as SignalUnsubscribed
 from daycare.base.events_work import TaskEnded as TaskEnded
 from daycare.base.events_work import TaskProgressed as TaskProgressed
 from daycare.base.events_work import TaskStarted as TaskStarted
+from daycare.base.events_work import TimerCancelled as TimerCancelled
 from daycare.base.events_work import WebhookAdded as WebhookAdded
 from daycare.base.events_work import WebhookRemoved as WebhookRemoved
 from daycare.base.events_work import WebhookRotated as WebhookRotated
@@ -367,6 +374,7 @@ AnyEvent = (
     | ProviderAway
     | BudgetWarned
     | BudgetExhausted
+    | BudgetChanged
     | MemoryLearned
     | MemoryRecalled
     | MemoryForgotten
@@ -374,6 +382,8 @@ AnyEvent = (
     | EmbedderAway
     | IdentityHeld
     | DeadLettered
+    | DeadReplayed
+    | DeadPruned
     | ReplySent
     | DeliveryFailed
     | ConnectorHealth
@@ -387,10 +397,14 @@ AnyEvent = (
     | CronMissed
     | CronFailed
     | CronBroken
+    | CronChanged
     | TaskStarted
     | TaskProgressed
     | TaskEnded
     | SignalFired
+    | SignalSubscribed
+    | SignalUnsubscribed
+    | TimerCancelled
     | WebhookAdded
     | WebhookRotated
     | WebhookRemoved

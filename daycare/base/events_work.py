@@ -48,6 +48,12 @@ class CronBroken(Event, frozen=True, kw_only=True, tag="cron.broken"):
     line: int = 1
 
 
+class CronChanged(Event, frozen=True, kw_only=True, tag="cron.changed"):
+    """Somebody has `added`, `changed`, `paused`, `resumed` or `removed` a scheduled job, which is at `path`."""
+
+    change: str
+
+
 class TaskStarted(Event, frozen=True, kw_only=True, tag="task.started"):
     """A task waits for its agent, until `deadline_at`. `asker` is the agent that asked, "" for people and jobs."""
 
@@ -85,6 +91,43 @@ class ConfigRefused(Event, frozen=True, kw_only=True, tag="config.refused"):
 
     code: str
     reason: str
+
+
+class SignalSubscribed(Event, frozen=True, kw_only=True, tag="signal.subscribed"):
+    """The agent at `path` gets signals that fit `pattern` from now on; `silent`: as notes, without a turn."""
+
+    pattern: str
+    silent: bool = False
+
+
+class SignalUnsubscribed(Event, frozen=True, kw_only=True, tag="signal.unsubscribed"):
+    """The agent at `path` gets signals that fit `pattern` no more."""
+
+    pattern: str
+
+
+class TimerCancelled(Event, frozen=True, kw_only=True, tag="timer.cancelled"):
+    """Somebody has cancelled a reminder of the agent at `path`; `timer` was its number."""
+
+    timer: int
+
+
+class DeadReplayed(Event, frozen=True, kw_only=True, tag="dead.replayed"):
+    """A dead letter was queued again."""
+
+    no: int
+
+
+class DeadPruned(Event, frozen=True, kw_only=True, tag="dead.pruned"):
+    """So many dead letters were deleted."""
+
+    letters: int
+
+
+class BudgetChanged(Event, frozen=True, kw_only=True, tag="budget.changed"):
+    """What `budget` and all below it may use was set, raised or removed; it is a path such as `/ann`."""
+
+    budget: str
 
 
 class WebhookAdded(Event, frozen=True, kw_only=True, tag="webhook.added"):

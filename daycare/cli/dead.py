@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from daycare.api.client import Json
+from daycare.api.client import Client, Json
 from daycare.base.errors import InvalidError
 from daycare.base.times import when
 from daycare.cli.command import Cli, command, default_command
@@ -16,6 +16,10 @@ app = typer.Typer(rich_markup_mode=None)
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 OfPath = Annotated[str | None, typer.Option(help="Only those of this agent.")]
+OfCode = Annotated[str | None, typer.Option(metavar="CODE", help="Only those given up with this error.")]
+Numbers = Annotated[
+    list[int] | None, typer.Argument(metavar="[NO...]", help="Numbers of dead letters.", show_default=False)
+]
 Before = Annotated[int | None, typer.Option(metavar="NO", help="Only older ones than this.")]
 Limit = Annotated[int, typer.Option(help="At most so many.", min=1)]
 
@@ -39,26 +43,51 @@ def show(cli: Cli, no: Annotated[int, typer.Argument(metavar="NO", help="Number 
         cli.out(client.call("GET", f"/v1/dead/{no}"), letter_facts)
 
 
-@command(app, "replay", examples="daycare dead replay 12 13 14")
-def replay(
-    cli: Cli, numbers: Annotated[list[int], typer.Argument(metavar="NO...", help="Numbers of dead letters.")]
-) -> None:
+@command(app, "replay", examples="daycare dead replay 12 13 14\ndaycare dead replay --code PROVIDER_DOWN")
+def replay(cli: Cli, numbers: Numbers = None, *, path: OfPath = None, code: OfCode = None) -> None:
     """Queue dead letters again, after what made them fail is repaired. With --json, one line each."""
+    if not numbers and not path and not code:
+        raise InvalidError("USAGE", "replay dead letters: nothing says which", hint="daycare dead replay --help")
     with cli.connect() as client:
-        for no in numbers:
+        if path or code:
+            _replay_all(cli, client, {"numbers": numbers or (), "path": path, "code": code})
+            return
+        for no in numbers or ():
             queued = client.call("POST", f"/v1/dead/{no}/replay")
             cli.out({"no": no} | queued, lambda done: f"dead letter {done['no']} is queued again as {done['seq']}")
 
 
-@command(app, "prune", examples="daycare dead prune --older-than 30d")
+@command(app, "prune", examples="daycare dead prune --older-than 30d\ndaycare dead prune 12 13")
 def prune(
-    cli: Cli, *, older_than: Annotated[str, typer.Option("--older-than", metavar="AGE", help="Such as 12h, 30d, 8w.")]
+    cli: Cli,
+    numbers: Numbers = None,
+    *,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="AGE", help="Only those older: 12h, 30d, 8w.")
+    ] = None,
+    path: OfPath = None,
+    code: OfCode = None,
 ) -> None:
-    """Delete dead letters that are older than AGE."""
-    body = {"older_than_s": read_age(older_than)}
+    """Delete dead letters: those that are older, chosen ones, or all of an agent or an error."""
+    if not (numbers or older_than or path or code):
+        raise InvalidError("USAGE", "prune dead letters: nothing says which", hint="daycare dead prune --help")
+    body: Json = {"numbers": numbers or (), "path": path, "code": code}
+    body |= {"older_than_s": read_age(older_than)} if older_than else {}
     with cli.connect() as client:
         done = client.call("POST", "/v1/dead/prune", body)
     cli.out(done, lambda document: f"deleted {document['deleted']}")
+
+
+def _replay_all(cli: Cli, client: Client, which: Json) -> None:
+    """Queue all that fit, some at a time."""
+    after: int | None = 0
+    while after is not None:
+        done = client.call("POST", "/v1/dead/replay", which | {"after": after})
+        for no in done["queued"]:
+            cli.out({"no": no}, lambda it: f"dead letter {it['no']} is queued again")
+        for refusal in done["refused"]:
+            cli.out(refusal, lambda it: f"dead letter {it['no']} is not: {it['reason']}")
+        after = done["next"]
 
 
 def read_age(text: str) -> int:

@@ -30,6 +30,7 @@ from daycare.cli import (
     selftest,
     service,
     setup,
+    timers,
 )
 from daycare.cli.command import EXIT_CODES, Cli, default_command, fail
 from daycare.cli.first_run import first_run
@@ -107,6 +108,7 @@ app.add_typer(bridge.app, name="bridge")
 app.add_typer(cron.app, name="cron")
 app.add_typer(budgets.app, name="budget")
 app.add_typer(dead.app, name="dead")
+app.add_typer(timers.app, name="timers")
 app.add_typer(files.app, name="files")
 app.add_typer(hooks.app, name="hooks")
 app.add_typer(keys.app, name="keys")

@@ -49,6 +49,20 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     stops: int = 0
 
 
+class DeadFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead letters are meant: of these `numbers` if there are any, and of what is named.
+
+    `waiting`: only those that nobody has replayed.
+    """
+
+    numbers: tuple[int, ...] = ()
+    path: str | None = None
+    user: str | None = None
+    code: str | None = None
+    source: str | None = None
+    waiting: bool = False
+
+
 class DroppedLetters(msgspec.Struct, frozen=True):
     """How many dead letters of a user, with everybody below, made room for others; empty: of nobody knows whom."""
 

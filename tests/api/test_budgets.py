@@ -1,5 +1,8 @@
 """Budgets over the API: set, explained, raised, and what was spent."""
 
+import csv
+import io
+
 import pytest
 
 from daycare.base.messages import Usage
@@ -10,10 +13,10 @@ from tests.api.conftest import Api
 DIRECT = "/ann/direct"
 
 
-async def spend(api: Api, path: str = DIRECT, micros: int = 500_000) -> None:
+async def spend(api: Api, path: str = DIRECT, micros: int = 500_000, model: str = "m") -> None:
     usage = Usage(input_tokens=100, output_tokens=10)
     await api.store.of(BudgetRows).settle(
-        Spend(agent_id="", user="ann", turn=0, provider="p", model="m", usage=usage, cost_micros=micros, path=path)
+        Spend(agent_id="", user="ann", turn=0, provider="p", model=model, usage=usage, cost_micros=micros, path=path)
     )
 
 
@@ -79,3 +82,43 @@ async def test_what_many_paths_spent_today_is_one_look_with_the_limit_that_each_
 )
 async def test_what_makes_no_sense_is_refused(api: Api, body: dict[str, object], status: int, code: str) -> None:
     await api.refused(status, code, "PUT", "/v1/budget", body)
+
+
+async def test_limits_are_set_as_people_write_them(api: Api) -> None:
+    view = await api.call("PUT", "/v1/budget", {"path": DIRECT, "amounts": ["2usd a day", "1k tokens a month"]})
+    assert {each["name"]: each["limit"] for each in view["limits"]} == {"day.usd": 2_000_000, "month.tokens": 1_000}
+    await api.refused(400, "BUDGET_INVALID", "PUT", "/v1/budget", {"path": DIRECT})
+    await api.refused(400, "BUDGET_INVALID", "PUT", "/v1/budget", {"path": DIRECT, "amounts": ["much a day"]})
+    everything = [each["path"] for each in (await api.call("GET", "/v1/budgets"))["budgets"]]
+    page = [each["path"] for each in (await api.call("GET", "/v1/budgets", after="/", limit=1))["budgets"]]
+    assert page == everything[1:2]
+
+
+async def test_what_was_spent_is_summed_day_by_day_and_the_rest_is_one_group(api: Api) -> None:
+    for path, micros in ((DIRECT, 5), (f"{DIRECT}/sub/1", 3), ("/ann/agent/scribe", 4), ("/ann/cron/x", 1)):
+        await spend(api, path, micros)
+    found = await api.call("GET", "/v1/spend/sums", by="agent", groups=2, days=7)
+    assert found["groups"] == [DIRECT, "/ann/agent/scribe", ""]
+    assert [(each["day"], each["group"], each["cost_micros"], each["calls"]) for each in found["sums"]] == [
+        (found["today"], DIRECT, 8, 2),
+        (found["today"], "/ann/agent/scribe", 4, 1),
+        (found["today"], "", 1, 1),
+    ]
+    assert found["last"] == found["today"] and found["turns"] == 0
+    before = await api.call("GET", "/v1/spend/sums", until=found["first"], days=90)
+    assert before["sums"] == [] and before["last"] == found["first"]
+    await api.refused(400, "SPEND_DAYS", "GET", "/v1/spend/sums", until="2026-13-01")
+
+
+async def test_a_table_of_what_was_spent_is_rfc_4180_and_has_no_formulas(api: Api) -> None:
+    hostile = ('=HYPERLINK("http://x")', "+1", "-1", "@SUM(A1)", "\t=1", '"a", b', "＝1")  # noqa: RUF001 - a wide sign
+    for model in hostile:
+        await spend(api, model=model)
+    answer = await api.client.get("/v1/spend/csv", params={"days": 1})
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"].startswith("attachment")
+    head, *rows = csv.reader(io.StringIO(answer.text, newline=""), strict=True)
+    assert answer.text.count("\r\n") == 1 + len(hostile) and "\n" not in answer.text.replace("\r\n", "")
+    models = {row[head.index("model")] for row in rows}
+    assert models == {'"a", b', *(f"'{each}" for each in hostile if each != '"a", b')}
+    assert {row[head.index("cost_usd")] for row in rows} == {"0.500000"}

@@ -48,3 +48,29 @@ async def test_what_is_wrong_is_refused_with_the_field(api: Api) -> None:
     await api.call("POST", "/v1/cron", {"id": "look", "spec": SPEC}, status=201)
     await api.refused(409, "CRON_EXISTS", "POST", "/v1/cron", {"id": "look", "spec": SPEC})
     await api.refused(400, "CRON_PARAMETER", "POST", "/v1/cron/run", {"parameters": {"b": 1}}, path=PATH)
+
+
+async def test_while_a_job_is_typed_it_is_told_when_it_is_due_and_what_is_wrong_where(api: Api) -> None:
+    spec = {"cron": "30 7 * * 1-5", "zone": "Europe/Berlin"}
+    found = await api.call("POST", "/v1/cron/preview", {"id": "look", "spec": spec, "count": 7})
+    assert (found["words"], found["zone"]) == ("At 07:30 on Monday through Friday", "Europe/Berlin")
+    assert found["problems"] == [] and len(found["next"]) == len(found["next_at"]) == 7
+    assert {time[10:19] for time in found["next"]} == {"T07:30:00"}
+    await api.call("POST", "/v1/cron", {"id": "look", "spec": SPEC}, status=201)
+    wrong = {"cron": "30 7 * *", "zone": "Mars", "retry": "x", "target": "/zz", "misfire": "never", "nothing": 1}
+    found = await api.call("POST", "/v1/cron/preview", {"id": "look", "spec": wrong})
+    assert {each["field"] for each in found["problems"]} == {"id", *wrong}
+    assert all(each["what"] for each in found["problems"]) and found["next"] == []
+    found = await api.call("POST", "/v1/cron/preview", {"spec": {"at": "2020-01-01T00:00"}})
+    assert [each["field"] for each in found["problems"]] == ["at"]
+    assert len((await api.call("GET", "/v1/cron"))["jobs"]) == 1  # nothing of it was kept
+
+
+async def test_jobs_are_paged_and_runs_are_found_by_what_came_of_them(api: Api) -> None:
+    for name in ("a", "b", "c"):
+        await api.call("POST", "/v1/cron", {"id": name, "spec": SPEC}, status=201)
+    page = (await api.call("GET", "/v1/cron", after="/ann/cron/a", limit=1))["jobs"]
+    assert [(job["id"], job["words"]) for job in page] == [("b", "At 07:30 every day")]
+    run = await api.call("POST", "/v1/cron/run", status=202, path="b")
+    assert [each["no"] for each in (await api.call("GET", "/v1/cron/runs", state="waiting"))["runs"]] == [run["no"]]
+    assert (await api.call("GET", "/v1/cron/runs", state="missed"))["runs"] == []

@@ -4,9 +4,13 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from daycare.base.messages import Lane
 from daycare.observe.redact import without_secrets
+from daycare.store.records import NewTimer
 from tests.api.conftest import ANN, Api
+from tests.store.samples import letter
 
 
 async def test_dead_letter_is_listed_shown_and_replayed_once(api: Api) -> None:
@@ -127,3 +131,39 @@ async def test_wrong_secret_is_refused_and_not_repeated(api: Api) -> None:
     for body in ({"value": ["sk-very-secret"]}, {"valeu": "sk-very-secret"}, "sk-very-secret"):
         error = await api.refused(400, "BODY_INVALID", "PUT", "/v1/keys/openai", body)
         assert not re.search("very", str(error))
+
+
+async def test_many_dead_letters_are_replayed_in_pages_and_what_cannot_be_is_told(api: Api) -> None:
+    first, second, third = [await api.letter() for _ in range(3)]
+    await api.call("POST", f"/v1/dead/{second}/replay")
+    page = await api.call("POST", "/v1/dead/replay", {"path": ANN, "limit": 1})
+    assert page == {"queued": [first], "refused": [], "next": first}
+    page = await api.call("POST", "/v1/dead/replay", {"path": ANN, "limit": 1, "after": page["next"]})
+    assert (page["queued"], page["next"]) == ([third], third)
+    assert (await api.call("POST", "/v1/dead/replay", {"after": third}))["next"] is None
+    assert (await api.call("POST", "/v1/dead/replay", {"code": "OTHER"}))["queued"] == []
+
+
+async def test_chosen_dead_letters_are_deleted_and_no_others(api: Api) -> None:
+    first, second, third = [await api.letter() for _ in range(3)]
+    assert await api.call("POST", "/v1/dead/prune", {"numbers": [first], "code": "OTHER"}) == {"deleted": 0}
+    assert await api.call("POST", "/v1/dead/prune", {"numbers": [first, third]}) == {"deleted": 2}
+    assert [it["no"] for it in (await api.call("GET", "/v1/dead", code="POISON", waiting="true"))["dead"]] == [second]
+    assert await api.call("POST", "/v1/dead/prune", {"path": ANN}) == {"deleted": 1}
+
+
+async def test_a_reminder_is_cancelled_and_a_deadline_is_not(api: Api) -> None:
+    await api.ask("hello")
+    agent = await api.services.directory.at(ANN)
+    numbers = []
+    for key, due_at, lane in (("call Ben", 1 << 50, Lane.MESSAGES), ("end", (1 << 50) + 1, Lane.CONTROL)):
+        envelope = replace(letter(key, ANN, user="ann"), lane=lane)
+        timer = NewTimer(agent_id=agent.id, key=key, due_at=due_at, envelope=envelope)
+        numbers.append(await api.store.timers.add(timer))
+    first = (await api.call("GET", "/v1/timers", path=ANN, limit=1))["timers"]
+    assert [(it["no"], it["path"], it["deadline"]) for it in first] == [(numbers[0], ANN, False)]
+    rest = (await api.call("GET", "/v1/timers", after_due=first[0]["due_at"], after=first[0]["no"]))["timers"]
+    assert [(it["no"], it["deadline"]) for it in rest] == [(numbers[1], True)]
+    assert (await api.call("DELETE", f"/v1/timers/{numbers[0]}"))["cancelled"]["no"] == numbers[0]
+    await api.refused(404, "TIMER_UNKNOWN", "DELETE", f"/v1/timers/{numbers[0]}")
+    await api.refused(409, "TIMER_DEADLINE", "DELETE", f"/v1/timers/{numbers[1]}")

@@ -5,6 +5,7 @@ import pytest
 from daycare.base.causes import Person
 from daycare.base.errors import BusyError, ConflictError, DaycareError, NotFoundError
 from daycare.base.limits import INBOX_MAX_MESSAGES, OUTBOX_MAX_MESSAGES
+from daycare.store.records_upkeep import DeadFilter
 from daycare.store.sqlite.store import Store
 from tests.store.samples import (
     EPOCH_MS,
@@ -145,8 +146,8 @@ async def test_dead_letters_are_listed_newest_first_by_path_and_page(store: Stor
     for key, path in zip("abcd", (PATH, PATH, "/u1/direct", PATH), strict=True):
         agent, turn, _ = await begin(store, key, to=path)
         await store.turns.park(agent, turn, code="X", reason=key)
-    found = await store.dead.find(path=PATH, limit=2)
-    found += await store.dead.find(path=PATH, before=found[-1].no)
+    found = await store.dead.find(DeadFilter(path=PATH), limit=2)
+    found += await store.dead.find(DeadFilter(path=PATH), before=found[-1].no)
     assert [it.reason for it in found] == ["d", "b", "a"]
     assert await store.dead.get(found[1].no) == found[1]
     assert await store.dead.get(999_999) is None

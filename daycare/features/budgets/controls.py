@@ -30,6 +30,7 @@ from daycare.base.path import Kind
 from daycare.features.budgets import rules
 from daycare.features.budgets.records import BudgetRow, Ceiling, Spent
 from daycare.features.budgets.rows import BudgetRows
+from daycare.features.budgets.rows_overview import By, DaySums
 from daycare.features.budgets.rules import Scope
 from daycare.features.budgets.service import Budgets
 from daycare.store.records import DeadLetter, User
@@ -91,8 +92,11 @@ class BudgetControls:
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
-    async def listed(self) -> list[BudgetView]:
-        """Return the budgets of the installation, of everybody, and of every path for which something was set."""
+    async def listed(self, after: str = "", limit: int | None = None) -> list[BudgetView]:
+        """Return the budgets of the installation, of everybody, and of every path for which something was set.
+
+        They begin behind the path `after`.
+        """
         whose: dict[str, User | None] = dict.fromkeys((EVERYTHING, *await self.budgets.rows()))
         page = await self.store.people.find(limit=_PAGE)
         while page:
@@ -100,7 +104,7 @@ class BudgetControls:
             await trio.lowlevel.checkpoint()
             page = await self.store.people.find(after=page[-1].id, limit=_PAGE)
         found = []
-        for path in sorted(whose):
+        for path in sorted(path for path in whose if path > after)[:limit]:
             found.append(await self._view(path, whose[path]))
             await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
         return found
@@ -143,6 +147,18 @@ class BudgetControls:
             [standing] = await self._rows.standings([asked])
             found[path] = SpentToday(micros=standing.used, limit=limit)
         return found
+
+    async def of_day(self, day: str, by: By, path: str) -> DaySums:
+        """Return what was spent in a day at or below a path, by model, or by whole paths."""
+        return await self._rows.of_day(day, by, path)
+
+    async def turns(self, since_ms: int, until_ms: int) -> int | None:
+        """Return how many turns began in a time, of all agents; None if not all of them are kept any more."""
+        return await self._rows.turns(since_ms, until_ms)
+
+    async def zone(self, path: str) -> str:
+        """Return the time zone whose days count for a path."""
+        return (await self._user_of(path)).zone
 
     async def month(self, path: str) -> list[Spent]:
         """Return what was spent at or below a path in the month of today."""

@@ -1,5 +1,6 @@
 """Budgets: what paths may spend, and what was spent."""
 
+from datetime import date
 from typing import Annotated, Final
 
 import msgspec
@@ -8,13 +9,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.callers import caller_of, persons
-from daycare.api.described import described
-from daycare.api.documents import PathQuery, RequestDocument, answer, body, query
+from daycare.api.described import MediaBody, described
+from daycare.api.documents import Limit, PathQuery, RequestDocument, answer, body, query
 from daycare.base.budget import EVERYTHING, Period, read_amount, read_limits
 from daycare.base.errors import InvalidError
 from daycare.base.limits import PATH_MAX_CHARS, SPEND_DAYS_MAX
 from daycare.features.budgets.controls import BudgetControls, BudgetView, SpentToday
+from daycare.features.budgets.overview import OVERVIEW_GROUPS_MAX, SpendOverview, csv_of, overview
 from daycare.features.budgets.records import Spent
+from daycare.features.budgets.rows_overview import By
 
 PATHS_MAX: Final = 300  # in one look at today
 
@@ -30,6 +33,13 @@ class NewLimits(RequestDocument, frozen=True, kw_only=True):
     path: _Path
     limits: dict[str, Annotated[int, msgspec.Meta(ge=-1, le=10**15)]] = msgspec.field(default_factory=dict)
     amounts: Annotated[tuple[Annotated[str, msgspec.Meta(max_length=100)], ...], msgspec.Meta(max_length=8)] = ()
+
+
+class BudgetsQuery(RequestDocument, frozen=True, kw_only=True):
+    """Which budgets, in the order of their paths, from behind `after` on; all of them without a limit."""
+
+    after: _Path = ""
+    limit: Limit | None = None
 
 
 class More(RequestDocument, frozen=True, kw_only=True):
@@ -53,6 +63,14 @@ class TodayQuery(RequestDocument, frozen=True, kw_only=True):
     paths: Annotated[str, msgspec.Meta(max_length=PATHS_MAX * (PATH_MAX_CHARS + 1))]
 
 
+class Sums(Days, frozen=True, kw_only=True):
+    """So many days up to the day `until`, today without it, with the `groups` that cost most and all others as one."""
+
+    by: By = "model"
+    until: Annotated[str, msgspec.Meta(pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = ""
+    groups: Annotated[int, msgspec.Meta(ge=1, le=OVERVIEW_GROUPS_MAX)] = 20
+
+
 class BudgetRoutes:
     """`/v1/budgets`, `/v1/budget`, `/v1/spend` and `/v1/spend/today`."""
 
@@ -70,12 +88,15 @@ class BudgetRoutes:
             Route("/v1/budget/raise", self.allow_more, methods=["POST"]),
             Route("/v1/spend", self.spent),
             Route("/v1/spend/today", self.today),
+            Route("/v1/spend/sums", self.sums),
+            Route("/v1/spend/csv", self.table),
         ]
 
-    @described({200: {"budgets": list[BudgetView]}})
+    @described({200: {"budgets": list[BudgetView]}}, query=BudgetsQuery)
     async def find(self, request: Request) -> Response:
         """List the budgets of the installation, of everybody, and of all paths for which something was set."""
-        return answer({"budgets": await self._controls.listed()})
+        wish = query(request, BudgetsQuery)
+        return answer({"budgets": await self._controls.listed(wish.after, wish.limit)})
 
     @described({200: {"budgets": list[BudgetView]}}, query=PathQuery)
     async def explain(self, request: Request) -> Response:
@@ -122,3 +143,28 @@ class BudgetRoutes:
         wish = query(request, Days)
         found = await self._controls.spent(wish.days, wish.path)
         return answer({"today": await self._controls.today(wish.path), "days": wish.days, "spent": found})
+
+    @described({200: SpendOverview}, query=Sums)
+    async def sums(self, request: Request) -> Response:
+        """Return what was spent day by day, summed by model, by agent, or by who asked for it."""
+        wish = query(request, Sums)
+        if wish.until:
+            _check_day(wish.until)
+        found = await overview(self._controls, wish.by, wish.days, path=wish.path, until=wish.until, groups=wish.groups)
+        return answer(found)
+
+    @described({200: MediaBody("text/csv")}, query=Days)
+    async def table(self, request: Request) -> Response:
+        """Return what was spent by day, path and model as a table for a spreadsheet, newest first."""
+        wish = query(request, Days)
+        text = csv_of(await self._controls.spent(wish.days, wish.path))
+        name = f"daycare-spend-{await self._controls.today(wish.path)}-{wish.days}-days.csv"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
+        return Response(text, headers=headers, media_type="text/csv")
+
+
+def _check_day(day: str) -> None:
+    try:
+        date.fromisoformat(day)
+    except ValueError as error:
+        raise InvalidError("SPEND_DAYS", f"looking up to {day}: {error}", hint="a day such as 2026-11-21") from None

@@ -11,6 +11,7 @@ import msgspec
 import trio
 
 from daycare.base.budget import EVERYTHING
+from daycare.base.events import BudgetChanged
 from daycare.features.budgets import rows_charging as charging
 from daycare.features.budgets.records import (
     BudgetNews,
@@ -22,8 +23,10 @@ from daycare.features.budgets.records import (
     Spent,
 )
 from daycare.features.budgets.rows_followers import BudgetFollower
+from daycare.features.budgets.rows_overview import By, DaySums, sums_of_day
 from daycare.features.budgets.rows_scopes import WITHIN, parts_of
 from daycare.features.budgets.rows_spending import KEYS, RESERVATION, SPENT, drop, spent_of, strand
+from daycare.features.budgets.rows_turns import turns_between
 from daycare.features.tasks.rows import payer_of
 from daycare.store.records import Spend
 from daycare.store.sqlite.database import counted
@@ -84,7 +87,7 @@ class BudgetRows(Rows):
                 " set_by = excluded.set_by, updated_at = excluded.updated_at",
                 (*values, tx.now),
             )
-            tx.commit.add(BudgetNews).limits = True
+            _tell(tx, row.path)
 
         await self._write(run)
 
@@ -93,8 +96,10 @@ class BudgetRows(Rows):
 
         def run(tx: Tx) -> bool:
             tx.run("DELETE FROM budgets WHERE path = ?", (path,))
-            tx.commit.add(BudgetNews).limits = True
-            return tx.db.changes() == 1
+            removed = tx.db.changes() == 1
+            if removed:
+                _tell(tx, path)
+            return removed
 
         return await self._write(run)
 
@@ -165,6 +170,14 @@ class BudgetRows(Rows):
         )
         return dict(zip(names, found, strict=True))
 
+    async def turns(self, since_ms: int, until_ms: int) -> int | None:
+        """Return how many turns began in a time; None if it begins before the first that is still kept."""
+        return turns_between(self._reader, since_ms, until_ms)
+
+    async def of_day(self, day: str, by: By, path: str) -> DaySums:
+        """Return what was spent in a day at or below a path, by model, or by whole paths."""
+        return sums_of_day(self._reader, day, by, path)
+
     async def spent(self, first: str, last: str, *, path: str = EVERYTHING, limit: int = 10_000) -> list[Spent]:
         """Return what was spent at or below a path from one day or month to another, newest first.
 
@@ -193,3 +206,9 @@ class BudgetRows(Rows):
                 after = end.path, end.payer, end.provider, end.model
                 await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
         return found
+
+
+def _tell(tx: Tx, path: str) -> None:
+    """Let limits be read again, and observers know whose have changed."""
+    tx.commit.add(BudgetNews).limits = True
+    tx.commit.events.append(BudgetChanged(at_ms=tx.now, budget=path))

@@ -19,6 +19,7 @@ from daycare.base.zones import zone_of
 from daycare.features.cron import model
 from daycare.features.cron.jobs import CronControls
 from daycare.features.cron.model import CronJob, CronProblem, CronRun
+from daycare.features.cron.preview import preview
 from daycare.plugin import StructTool, ToolContext
 from daycare.store.records import Agent, InboxRow
 
@@ -164,7 +165,7 @@ class CronCommands:
         return CommandAnswer("\n".join((*lines, "", _HELP)), choices=choices)
 
 
-_JOB: Final = With(CronJob, {"id": str, "next": list[str]})
+_JOB: Final = With(CronJob, {"id": str, "words": str, "next": list[str]})
 
 
 class CronOperations:
@@ -178,6 +179,7 @@ class CronOperations:
         """Return `/v1/cron`."""
         return [
             route(model.ListJobs, self.find),
+            route(model.PreviewJob, self.preview),
             route(model.AddJob, self.add),
             route(model.ShowJob, self.show),
             route(model.ChangeJob, self.change),
@@ -192,8 +194,13 @@ class CronOperations:
     async def find(self, it: model.ListJobs) -> Json:
         """Return jobs, and what cannot be kept as it is written."""
         await self._controls.refresh()  # also where no schedule runs
-        jobs = [await self._view(job, 1) for job in await self._controls.find(it.user)]
+        jobs = [await self._view(job, 1) for job in await self._controls.find(it.user, it.after, it.limit)]
         return {"jobs": jobs, "problems": self._controls.problems}
+
+    @described({200: model.CronPreview})
+    async def preview(self, it: model.PreviewJob) -> model.CronPreview:
+        """Return what a job would be."""
+        return await preview(self._controls, it, it.user or self._owner)
 
     @described({201: _JOB}, refuses=(409,))
     async def add(self, it: model.AddJob) -> Json:
@@ -234,8 +241,8 @@ class CronOperations:
     async def runs(self, it: model.ListRuns) -> Json:
         """Return entries of the ledger, newest first."""
         path = None if it.path is None else self._path(it.path)
-        found = await self._controls.rows.runs(user=it.user, path=path, before=it.before, limit=it.limit)
-        return {"runs": found}
+        fields = msgspec.structs.asdict(it) | {"path": path}
+        return {"runs": await self._controls.rows.runs(**fields)}
 
     def _path(self, text: str) -> str:
         """Return the path that is meant: a bare name is that of a job of the operator's."""
@@ -243,4 +250,5 @@ class CronOperations:
 
     async def _view(self, job: CronJob, count: int = _NEXT) -> Json:
         view: Json = msgspec.to_builtins(job)
-        return view | {"id": job.id, "next": await self._controls.next_of(job, count)}
+        words = crontab.words(job.spec.cron) if job.spec.cron else "once"
+        return view | {"id": job.id, "words": words, "next": await self._controls.next_of(job, count)}

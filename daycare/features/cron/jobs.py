@@ -66,9 +66,9 @@ class CronControls:
         """Find where jobs are kept."""
         self.rows = self.store.of(CronRows)
 
-    async def find(self, user: str | None = None) -> list[CronJob]:
-        """Return jobs, of one user or all, in order of path."""
-        return await self.rows.find(user)
+    async def find(self, user: str | None = None, after: str = "", limit: int = 1_000) -> list[CronJob]:
+        """Return jobs, of one user or all, in order of path, those behind the path `after`."""
+        return await self.rows.find(user, limit, after)
 
     async def at(self, path: str) -> CronJob:
         """Return the job at a path. Raises `NotFoundError`."""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from daycare.base.cron import CronSpec, is_silence
 from daycare.base.errors import ConflictError, DaycareError, NotFoundError
+from daycare.base.events import CronChanged
 from daycare.base.limits import CRON_ON_TIME_S, CRON_RETRY_MAX_S
 from daycare.features.cron.model import CronFiring, CronJob, CronNews, CronPost, CronRun, NewCronRun
 from daycare.features.tasks import rows as tasks
@@ -293,6 +294,23 @@ def _moved(tx: Tx, it: ReplyMoved) -> None:
 
 def _told(tx: Tx, it: TaskTold) -> None:
     tx.run("UPDATE cron_runs SET outbox = ? WHERE seq = ? AND task = ?", (it.reply, it.seq, it.path))
+
+
+def skip_waiting(tx: Tx, no: int, reason: str) -> None:
+    """Give up the runs of a job that wait to be posted."""
+    rows = tx.db.execute("SELECT no FROM cron_runs WHERE job = ? AND state = 'waiting'", (no,)).fetchall()
+    for (run,) in rows:
+        tx.run(
+            "UPDATE cron_runs SET state = 'skipped', reason = ?, post_at = NULL, ended_at = ? WHERE no = ?",
+            (reason, tx.now, run),
+        )
+        note(tx, int(str(run)))
+
+
+def tell(tx: Tx, job: CronJob, change: str) -> None:
+    """Let the schedule look again, and observers know what somebody has done to a job."""
+    tx.commit.add(CronNews).changed = True
+    tx.commit.events.append(CronChanged(at_ms=tx.now, path=job.path, user=job.user, change=change))
 
 
 def note(tx: Tx, no: int) -> None:

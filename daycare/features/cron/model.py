@@ -16,6 +16,7 @@ from daycare.features.tasks.records import NewTask
 from daycare.store.records import AgentConfig, NewAgent
 
 _FENCE: Final = "---"
+PREVIEW_TIMES_MAX: Final = 50  # of a job that is not there yet
 _FIELDS_MAX_CHARS: Final = 8_000  # read in some 50 ms
 
 Source = Literal["config", "file", "cli", "agent"]
@@ -241,6 +242,39 @@ class ListJobs(Operation, frozen=True, kw_only=True):
 
     ROUTE = "GET /v1/cron"
     user: OneUser | None = None
+    after: Annotated[str, meaning("Only jobs behind this path, to go on behind a page", metavar="PATH")] = ""
+    limit: Annotated[Limit, meaning("How many jobs", metavar="N")] = 1_000
+
+
+class PreviewJob(Operation, frozen=True, kw_only=True):
+    """Tell what a job would be: when it is due next, in words, too, and what is wrong with which of its fields.
+
+    Nothing is kept. A prompt that is missing is no mistake yet: somebody is typing.
+    """
+
+    ROUTE = "POST /v1/cron/preview"
+    spec: dict[str, Any]
+    id: str = ""
+    user: str = ""
+    count: Annotated[int, msgspec.Meta(ge=1, le=PREVIEW_TIMES_MAX)] = 5
+
+
+class CronFieldProblem(msgspec.Struct, frozen=True):
+    """What is wrong with a field of a job."""
+
+    field: str
+    what: str
+    hint: str = ""
+
+
+class CronPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job would be. `next` are local times with their offset, `next_at` the same in wall milliseconds."""
+
+    zone: str
+    words: str
+    next: tuple[str, ...]
+    next_at: tuple[int, ...]
+    problems: tuple[CronFieldProblem, ...]
 
 
 class AddJob(Operation, frozen=True, kw_only=True):
@@ -311,6 +345,7 @@ class ListRuns(Operation, frozen=True, kw_only=True):
     ROUTE = "GET /v1/cron/runs"
     user: OneUser | None = None
     path: Annotated[str, meaning("Only this job's", metavar="NAME")] | None = None
+    state: Annotated[RunState, meaning("Only runs that came to this")] | None = None
     before: (
         Annotated[Number, meaning("Only runs with a smaller number, to go on behind a page", metavar="RUN")] | None
     ) = None

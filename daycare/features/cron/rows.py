@@ -24,10 +24,10 @@ from daycare.features.cron.model import (
     CronCount,
     CronFiring,
     CronJob,
-    CronNews,
     CronPost,
     CronRun,
     NewCronJob,
+    RunState,
     Source,
 )
 from daycare.store.sqlite.database import count, counted
@@ -101,8 +101,8 @@ class CronRows(Rows):
                     (int(paused), None if paused else next_at, tx.now, no),
                 )
                 if paused:
-                    _skip_waiting(tx, no, "the job was paused")
-                tx.commit.add(CronNews).changed = True
+                    ledger.skip_waiting(tx, no, "the job was paused")
+                ledger.tell(tx, job, "paused" if paused else "resumed")
             return must_get_job(tx, no)
 
         return await self._write(run)
@@ -235,14 +235,20 @@ class CronRows(Rows):
     # -- the ledger --------------------------------------------------------------------------------------------------
 
     async def runs(
-        self, *, user: str | None = None, path: str | None = None, before: int | None = None, limit: int = 100
+        self,
+        *,
+        user: str | None = None,
+        path: str | None = None,
+        state: RunState | None = None,
+        before: int | None = None,
+        limit: int = 100,
     ) -> list[CronRun]:
         """Return entries of the ledger, newest first, beginning below number `before`, with their delivery."""
         return DELIVERED.find(
             self._reader,
             "(?1 IS NULL OR r.user = ?1) AND (?2 IS NULL OR r.path = ?2) AND (?3 IS NULL OR r.no < ?3)"
-            " ORDER BY r.no DESC LIMIT ?4",
-            (user, path, before, limit),
+            " AND (?4 IS NULL OR r.state = ?4) ORDER BY r.no DESC LIMIT ?5",
+            (user, path, before, state, limit),
         )
 
     async def run(self, no: int) -> CronRun | None:
@@ -340,15 +346,15 @@ def _change(tx: Tx, no: int, revision: int, spec: CronSpec, next_at: int | None)
         "UPDATE cron_jobs SET spec = ?, next_at = ?, revision = revision + 1, updated_at = ? WHERE no = ?",
         (_encode(spec).decode(), due, tx.now, no),
     )
-    tx.commit.add(CronNews).changed = True
+    ledger.tell(tx, job, "changed")
     return must_get_job(tx, no)
 
 
 def _remove(tx: Tx, no: int, reason: str) -> None:
     tx.run("UPDATE cron_jobs SET removed_at = ?, next_at = NULL WHERE no = ? AND removed_at IS NULL", (tx.now, no))
     if tx.db.changes():
-        _skip_waiting(tx, no, reason)
-        tx.commit.add(CronNews).changed = True
+        ledger.skip_waiting(tx, no, reason)
+        ledger.tell(tx, must_get_job(tx, no), "removed")
 
 
 def _leaving(tx: Tx, it: UserLeaving) -> None:
@@ -375,8 +381,9 @@ def _insert(tx: Tx, new: NewCronJob) -> CronJob:
             tx.now,
         ),
     )
-    tx.commit.add(CronNews).changed = True
-    return must_get_job(tx, tx.db.last_insert_rowid())
+    job = must_get_job(tx, tx.db.last_insert_rowid())
+    ledger.tell(tx, job, "added")
+    return job
 
 
 def _check_room(tx: Tx, new: NewCronJob) -> None:
@@ -390,13 +397,3 @@ def _check_room(tx: Tx, new: NewCronJob) -> None:
             f"scheduling {new.path}: {new.user} has {row[0]} jobs, the most there can be",
             hint="daycare cron rm NAME",
         )
-
-
-def _skip_waiting(tx: Tx, no: int, reason: str) -> None:
-    rows = tx.db.execute("SELECT no FROM cron_runs WHERE job = ? AND state = 'waiting'", (no,)).fetchall()
-    for (run,) in rows:
-        tx.run(
-            "UPDATE cron_runs SET state = 'skipped', reason = ?, post_at = NULL, ended_at = ? WHERE no = ?",
-            (reason, tx.now, run),
-        )
-        ledger.note(tx, int(str(run)))

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.callers import deciders
-from daycare.features.dashboard.pages import agent, agents, approvals, costs, memory, people, system, work
+from daycare.features.dashboard.pages import agent, agents, approvals, costs, job, memory, people, system, work
 from daycare.features.dashboard.visit import PageRefusedError, Visit
 
 Load = Callable[[Visit], Awaitable[dict[str, Any]]]
@@ -40,9 +40,8 @@ _TALK: Final = (
     "message.accepted,turn.started,turn.delta,tool.started,tool.finished,turn.finished,turn.failed,reply.sent,"
     "agent.changed,agent.died,agent.parked,approval.requested"
 )
-_WORK: Final = (
-    "cron.due,cron.ran,cron.missed,cron.failed,task.started,task.progress,task.ended,dead.lettered,signal.fired"
-)
+_JOB: Final = "cron.due,cron.ran,cron.missed,cron.failed,cron.changed"
+_SPENT: Final = "model.called,budget.warned,budget.exhausted,budget.changed"
 
 PAGES: Final = (
     PageKind("/", "agents.html", agents.listed, "/v1/agents", "Agents", _AGENTS),
@@ -59,8 +58,9 @@ PAGES: Final = (
     PageKind(
         "/memory", "memory.html", memory.searched, "/v1/memories/search", "Memory", "memory.learned,memory.forgotten"
     ),
-    PageKind("/work", "work.html", work.listed, "/v1/cron", "Work", _WORK),
-    PageKind("/costs", "costs.html", costs.shown, "/v1/spend", "Costs", "model.called,budget.warned,budget.exhausted"),
+    PageKind("/work", "work.html", work.listed, "/v1/cron", "Work"),  # each of its tabs says what changes it
+    PageKind("/work/cron/{path:path}", "job.html", job.shown, "/v1/cron/job", "", _JOB),
+    PageKind("/costs", "costs.html", costs.shown, "/v1/spend", "Costs", _SPENT),
     PageKind("/people", "people.html", people.listed, "/v1/users", "People", "stranger.knocked"),
     PageKind(
         "/system",
@@ -106,7 +106,7 @@ def _serving(kind: PageKind) -> Callable[[Request], Awaitable[Response]]:
             values = await kind.load(visit)
         except PageRefusedError as error:
             status, template, values = error.status, "error.html", {"title": "Not there", "error": error.error}
-        live = kind.live if visit.may_see("/v1/events") else ""
+        live = values.get("live", kind.live) if visit.may_see("/v1/events") else ""
         shown = [each for each in PAGES if each.title and visit.may_see(each.needs)]
         text, headers = rendering.page(
             template,

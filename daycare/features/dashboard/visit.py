@@ -38,6 +38,10 @@ class Visit:
         """Who looks, and what changes from their browser carry."""
         return {"caller": self.caller, "csrf": csrf_of(self.caller.session) if self.caller.session else ""}
 
+    def here(self, **other: Any) -> str:
+        """Return the query of this page with some values put in place of others."""
+        return "?" + urlencode({**self.query, **other})
+
     def segment(self, name: str) -> str:
         """Return a part of the page's path."""
         return str(self._request.path_params[name])

@@ -13,6 +13,7 @@ import apsw
 
 from daycare.base import signal
 from daycare.base.errors import BusyError, DaycareError
+from daycare.base.events import SignalSubscribed, SignalUnsubscribed
 from daycare.base.limits import SIGNAL_IDLE_S
 from daycare.base.messages import Envelope, Origin
 from daycare.features.signals import lives
@@ -126,6 +127,8 @@ class SignalRows(Rows):
             if not tx.db.changes():
                 return False
             tx.of(lives.Listeners).load(tx.db)
+            about = agents.about(tx, agents.must_get(tx, agent_id))
+            tx.commit.events.append(SignalUnsubscribed(**about, pattern=pattern))
             return True
 
         return await self._write(run)
@@ -237,6 +240,7 @@ def _subscribe(tx: Tx, agent: Agent, pattern: str, *, silent: bool, origin: Orig
         tx.run("UPDATE signal_subscriptions SET silent = ? WHERE no = ?", (silent, known[0]))
     if signal.tells_of_life(pattern):
         tx.of(lives.Listeners).load(tx.db)
+    tx.commit.events.append(SignalSubscribed(**agents.about(tx, agent), pattern=pattern, silent=silent))
     row = tx.one(f"{_SUBSCRIPTIONS} WHERE s.agent_id = ? AND s.pattern = ?", (agent.id, pattern))
     assert row is not None
     return _subscription(row)

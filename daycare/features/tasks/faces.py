@@ -29,7 +29,7 @@ from daycare.base.messages import Choice
 from daycare.base.path import Path
 from daycare.base.tool import Sourced
 from daycare.base.zones import zone_of
-from daycare.features.tasks.records import Parameter, Task, TaskSpec
+from daycare.features.tasks.records import Parameter, Task, TaskSpec, TaskState
 from daycare.features.tasks.service import TaskControls
 from daycare.plugin import StructTool, ToolContext, Waiting
 from daycare.store.records import Agent, InboxRow
@@ -185,6 +185,7 @@ class TasksQuery(RequestDocument, frozen=True, kw_only=True):
 
     user: str | None = None
     open: bool = False
+    state: TaskState | None = None
     before: Number | None = None
     limit: Limit = 100
 
@@ -232,7 +233,9 @@ class TaskRoutes:
     async def find(self, request: "Request") -> "Response":
         """List tasks."""
         wish = query(request, TasksQuery)
-        found = await self._controls.rows.find(user=wish.user, is_open=wish.open, before=wish.before, limit=wish.limit)
+        found = await self._controls.rows.find(
+            user=wish.user, is_open=wish.open, state=wish.state, before=wish.before, limit=wish.limit
+        )
         return answer({"tasks": [_view(task) for task in found]})
 
     @described({201: Task}, body=TaskBody, refuses=(409,))

@@ -18,7 +18,7 @@ from daycare.base.cron import is_silence
 from daycare.base.errors import BusyError, ConflictError, DaycareError
 from daycare.base.messages import Envelope, Origin, Origins, dismissal
 from daycare.base.path import Kind, Path
-from daycare.features.tasks.records import NewTask, Task, TaskNews, TaskProgress, TaskTold
+from daycare.features.tasks.records import NewTask, Task, TaskNews, TaskProgress, TaskState, TaskTold
 from daycare.store.records import ForwardedReply
 from daycare.store.sqlite import agents, inbox, outbox, timers
 from daycare.store.sqlite.facts import (
@@ -126,14 +126,20 @@ class TaskRows(Rows):
         return _TASKS.one(self._reader, "t.no = ?", (no,))
 
     async def find(
-        self, *, user: str | None = None, is_open: bool = False, before: int | None = None, limit: int = 100
+        self,
+        *,
+        user: str | None = None,
+        is_open: bool = False,
+        state: TaskState | None = None,
+        before: int | None = None,
+        limit: int = 100,
     ) -> list[Task]:
         """Return tasks, newest first, beginning below number `before`; `is_open`: only those that have not ended."""
         return _TASKS.find(
             self._reader,
             "(?1 IS NULL OR t.user = ?1) AND (NOT ?2 OR t.ended_at IS NULL) AND (?3 IS NULL OR t.no < ?3)"
-            " ORDER BY t.no DESC LIMIT ?4",
-            (user, is_open, before, limit),
+            " AND (?4 IS NULL OR t.state = ?4) ORDER BY t.no DESC LIMIT ?5",
+            (user, is_open, before, state, limit),
         )
 
     async def progress(self, agent_id: str, text: str, key: str, origins: Origins) -> Task | None:

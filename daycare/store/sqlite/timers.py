@@ -5,7 +5,8 @@ from typing import Any
 import apsw
 import msgspec
 
-from daycare.base.errors import BusyError, DaycareError
+from daycare.base.errors import BusyError, ConflictError, DaycareError, NotFoundError
+from daycare.base.events import TimerCancelled
 from daycare.base.limits import TIMERS_MAX_PER_AGENT
 from daycare.base.messages import Envelope, Lane, read_envelope
 from daycare.store.records import NewTimer, Timer
@@ -50,14 +51,28 @@ class Timers:
         """
         return await self._write(lambda tx: _rewind(tx, now_ms))
 
-    async def find(self, agent_id: str | None = None, limit: int = 100) -> list[Timer]:
-        """Return timers that have not fired, soonest first."""
+    async def find(
+        self,
+        agent_id: str | None = None,
+        limit: int = 100,
+        *,
+        user: str | None = None,
+        behind: tuple[int, int] = (0, 0),
+    ) -> list[Timer]:
+        """Return timers that have not fired, soonest first, from behind one on, of which (due_at, no) is given."""
         rows = self._reader.execute(
-            "SELECT no, agent_id, due_at, envelope FROM timers WHERE (? IS NULL OR agent_id = ?)"
-            " ORDER BY due_at LIMIT ?",
-            (agent_id, agent_id, limit),
+            "SELECT no, agent_id, due_at, envelope FROM timers WHERE (?1 IS NULL OR agent_id = ?1)"
+            " AND (?2 IS NULL OR user = ?2) AND (due_at, no) > (?3, ?4) ORDER BY due_at, no LIMIT ?5",
+            (agent_id, user, *behind, limit),
         )
         return [_timer(row) for row in rows]
+
+    async def cancel(self, no: int) -> Timer:
+        """Delete a timer with a message that somebody wants at a time, such as a reminder, and return it.
+
+        Raises `NotFoundError`, also once it has fired, and `ConflictError` for a deadline, which others rely on.
+        """
+        return await self._write(lambda tx: _cancel(tx, no))
 
 
 def add(tx: Tx, timer: NewTimer) -> int:
@@ -82,6 +97,32 @@ def insert(tx: Tx, agent_id: str, key: str, due_at: int, envelope: Envelope) -> 
     )
     tx.commit.timers = True
     return tx.db.last_insert_rowid()
+
+
+def _cancel(tx: Tx, no: int) -> Timer:
+    row = tx.one("SELECT no, agent_id, due_at, envelope FROM timers WHERE no = ?", (no,))
+    if row is None:
+        raise NotFoundError(
+            "TIMER_UNKNOWN", f"cancelling timer {no}: there is none, or it has fired", hint="daycare timers list"
+        )
+    timer = _timer(row)
+    it = timer.envelope
+    if it.lane is Lane.CONTROL:
+        raise ConflictError(
+            "TIMER_DEADLINE",
+            f"cancelling timer {no}: it is a deadline of {it.to}, which others rely on",
+            hint="daycare task cancel NAME ends a task",
+        )
+    tx.run("DELETE FROM timers WHERE no = ?", (no,))
+    about: dict[str, Any] = {
+        "at_ms": tx.now,
+        "path": it.to,
+        "user": it.user,
+        "agent_id": timer.agent_id,
+        "trace": it.trace,
+    }
+    tx.commit.events.append(TimerCancelled(**about, timer=no))
+    return timer
 
 
 def _fire(tx: Tx, now_ms: int, limit: int) -> int:

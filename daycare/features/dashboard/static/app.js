@@ -146,7 +146,7 @@ function heard(kind, event) {
 
 // -- what somebody does -----------------------------------------------------------------------------------------------
 
-const KINDS = { list: (value) => value.split(","), number: Number };
+const KINDS = { list: (value) => value.split(","), number: Number, flag: (value) => value === "true" }; // by data-type
 
 /**
  * Return the fields of a form as JSON: `a.b` is a field of an object, what is empty is left out unless it stood there.
