@@ -75,12 +75,19 @@ def test_who_comes_in_the_middle_of_an_answer_reads_it_from_its_start(
         expect(page.locator("details.tool summary")).to_have_text("failed at remember_nothing")
 
 
-def test_an_answer_that_is_stopped_keeps_what_was_said(network: Network, window: Window, model: StagedModel) -> None:
+def test_an_answer_is_followed_unless_one_reads_above_and_can_be_stopped(
+    network: Network, window: Window, model: StagedModel
+) -> None:
     page = window.open(agent(network, "counter", model="stage/m"))
     page.fill("#text", "count to a million")
     page.press("#text", "Enter")
-    model.says("one two ")
+    model.says("one two " * 400)
     expect(page.locator("#typing")).to_contain_text("one t")
+    assert page.evaluate("scrollY") > 0, "the end is followed"
+    page.evaluate("scrollTo(0, 0)")
+    model.says("three " * 50)
+    expect(page.locator("#typing")).to_contain_text("three")
+    assert page.evaluate("scrollY") == 0, "who reads above stays there"
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("#typing")).to_be_hidden()
     model.ends()  # nobody hears it
