@@ -242,6 +242,7 @@ def _merges(first: InboxRow, row: InboxRow) -> bool:
         and a.kind is EnvelopeKind.TEXT
         and not a.chain
         and a.person.client is None is b.person.client
+        and not b.person.instead
         and first.attempts == 0 == row.attempts
         and (a.sender, a.user, a.kind, a.chain, a.reply_target) == (b.sender, b.user, b.kind, b.chain, b.reply_target)
     )

@@ -154,13 +154,14 @@ class Client:
         files: Sequence[int] = (),
         wait_s: float = 0,
         everywhere: bool = False,
+        instead: int = 0,
     ) -> Json:
         """Commit a message; with `wait_s`, wait so long for its answer. `files` are numbers of kept files.
 
-        `everywhere`: one for each agent of the user.
+        `everywhere`: one for each agent of the user. `instead`: the last turn, whose place its turn takes.
         """
         body: Json = {"text": text, "key": key, "path": path, "user": user, "wait_s": wait_s or None}
-        body["all"] = everywhere or None
+        body |= {"all": everywhere or None, "instead": instead or None}
         if files:
             body["files"] = list(files)
         return self.call("POST", "/v1/messages", _present(body), timeout_s=REQUEST_S + wait_s)
@@ -174,6 +175,7 @@ class Client:
         path: str | None = None,
         user: str | None = None,
         files: Sequence[int] = (),
+        instead: int = 0,
         troubled: Callable[[Json], None] = lambda _: None,
     ) -> Json:
         """Commit a message and wait for its answer; survives a restart of the daemon.
@@ -189,7 +191,7 @@ class Client:
         while True:
             left = deadline - time.monotonic()
             wait_s = max(min(left, slice_s), 0.05)
-            answer = self.persist(text, key=key, path=path, user=user, files=files, wait_s=wait_s)
+            answer = self.persist(text, key=key, path=path, user=user, files=files, wait_s=wait_s, instead=instead)
             slice_s = WAIT_SLICE_S
             trouble = answer.get("trouble") if answer["state"] == "waiting" else None
             if trouble and trouble["reason"] != reason:
@@ -220,9 +222,11 @@ class Client:
         files: Sequence[int] = (),
         wait_s: float = 0,
         everywhere: bool = False,
+        instead: int = 0,
     ) -> Json:
         """Like `post`, but tries again under the same key while the daemon is away, for at most RECONNECT_S."""
         about: Json = {"path": path, "user": user, "files": files, "wait_s": wait_s, "everywhere": everywhere}
+        about["instead"] = instead
         return self.with_retry(lambda: self.post(text, key=key, **about))
 
     def with_retry(self, call: Callable[[], T]) -> T:

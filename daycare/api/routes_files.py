@@ -1,7 +1,7 @@
 """Files in and out: what messages name, and what comes with replies."""
 
 import mimetypes
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import quote
 
 import msgspec
@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.callers import caller_of, persons
 from daycare.api.described import BYTES, described
 from daycare.api.documents import Number, RequestDocument, answer, query
 from daycare.api.services import Services
@@ -17,6 +18,8 @@ from daycare.base.ids import new_trace_id
 from daycare.base.messages import File, Origin
 
 FILES = "/v1/files"
+_BYTES: Final = "application/octet-stream"
+_PICTURES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))  # a page may show them
 
 
 class UploadQuery(RequestDocument, frozen=True, kw_only=True):
@@ -45,25 +48,27 @@ class FileRoutes:
         """Return the routes of this file."""
         return [Route(FILES, self.upload, methods=["POST"]), Route(f"{FILES}/{{id}}", self.download)]
 
+    @persons
     @described({201: File}, query=UploadQuery, body=BYTES, refuses=(409,))
     async def upload(self, request: Request) -> Response:
         """Keep a file, so that messages can name it."""
         wish = query(request, UploadQuery)
-        user = self._services.owner if wish.user is None else wish.user
+        user = self._whose(request, wish.user)
         if await self._store.people.get(user) is None:
             raise NotFoundError("USER_UNKNOWN", f"keeping {wish.name}: no user {user}", hint="daycare users list")
         key = f"api:{new_trace_id()}" if wish.key is None else wish.key
-        media_type = wish.type or mimetypes.guess_type(wish.name)[0] or "application/octet-stream"
+        media_type = wish.type or mimetypes.guess_type(wish.name)[0] or _BYTES
         file = await self._store.files.put(
             f"direct:{key}", user, Origin.PERSON, wish.name, media_type, await request.body()
         )
         return answer(file, 201)
 
+    @persons
     @described({200: BYTES}, query=FileOwner, segments={"id": Number})
     async def download(self, request: Request) -> Response:
         """Give a file's bytes; one that is still with its messenger is fetched."""
         wish = query(request, FileOwner)
-        user = self._services.owner if wish.user is None else wish.user
+        user = self._whose(request, wish.user)
         text = request.path_params["id"]
         if not text.isdecimal() or len(text) > 18:
             raise InvalidError("FILE_NUMBER", f"reading file {text}: expected a number")
@@ -75,4 +80,13 @@ class FileRoutes:
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name)}",
             "X-Content-Type-Options": "nosniff",
         }
-        return Response(data, media_type="application/octet-stream", headers=headers)
+        return Response(data, media_type=file.media_type if file.media_type in _PICTURES else _BYTES, headers=headers)
+
+    def _whose(self, request: Request, wanted: str | None) -> str:
+        """Return the user whose files are meant. Raises `NotFoundError` for another person's."""
+        caller = caller_of(request)
+        user = wanted or caller.user or self._services.owner
+        caller.check_user(user)
+        if caller.paths:
+            caller.check_path(f"/{user}/**")  # files are kept for a user: one that is for some agents has none
+        return user

@@ -21,7 +21,7 @@ from daycare.api.services import Services
 from daycare.api.stopping import fresh_key, stop_turn
 from daycare.api.wanted import outcome
 from daycare.base.connector import DIRECT
-from daycare.base.errors import DaycareError, InvalidError, NotFoundError
+from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import API_WAIT_MAX_S, FILES_MAX, OUTBOX_MAX_MESSAGES
 from daycare.base.messages import File
 from daycare.observe.spans import accept_id, joined, trace_id
@@ -35,6 +35,8 @@ Seqs = Annotated[tuple[Number, ...], msgspec.Meta(max_length=OUTBOX_MAX_MESSAGES
 class PostBody(RequestDocument, frozen=True, kw_only=True):
     """A message. `user` is whose it is; without a path it goes to that user's `direct` agent, or to `all` of theirs.
 
+    `instead` is the last turn of the agent, whose place the turn of this message takes: what was said in that one stays
+    in the history and stands in no later prompt. 409 TURN_NOT_LAST if something was said since, or a turn runs.
     `shown` are replies that were shown before: they are confirmed once the message is committed, which saves a call.
     """
 
@@ -45,6 +47,7 @@ class PostBody(RequestDocument, frozen=True, kw_only=True):
     key: str | None = None
     user: str | None = None
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=API_WAIT_MAX_S)] | None = None
+    instead: Number = 0
     shown: Seqs = ()
 
 
@@ -94,14 +97,16 @@ class Messages:
         """Commit a message, or one to each agent of the user; with `wait_s`, wait for its answer."""
         caller = caller_of(request)
         wish = await body(request, PostBody)
-        if wish.all and (wish.path is not None or wish.wait_s is not None):
+        if wish.all and (wish.path is not None or wish.wait_s is not None or wish.instead):
             raise InvalidError(
-                "BODY_INVALID", "posting to all agents: with neither path nor wait_s", hint="doc/extend/api.md"
+                "BODY_INVALID", "posting to all agents: with neither path, wait_s nor instead", hint="doc/extend/api.md"
             )
         user = caller.user or self._services.owner if wish.user is None else wish.user
         caller.check_user(user)
         caller.check_path(wish.path or f"/{user}/{'**' if wish.all or caller.paths else DIRECT}")
         files = [await self._file(number, user) for number in wish.files]
+        if wish.instead:
+            await self._check_last(wish.path or f"/{user}/{DIRECT}", wish.instead, wish.key)
         outside = joined(request.headers.get("traceparent", ""))
         if outside is not None:
             self._services.join(outside)
@@ -112,6 +117,7 @@ class Messages:
             text=wish.text,
             files=tuple(files),
             path=wish.path or "",
+            instead=wish.instead,
             trace=outside.trace if outside is not None else "",
         )
         if wish.all:
@@ -142,6 +148,18 @@ class Messages:
         taken = [it for _, it in posted if isinstance(it, Receipt)]
         refused = [{"path": each.to, "error": error_view(it)} for each, it in posted if isinstance(it, DaycareError)]
         return answer({"messages": taken, "refused": refused}, 202)
+
+    async def _check_last(self, path: str, turn: int, key: str | None) -> None:
+        """Raise `ConflictError` TURN_NOT_LAST unless a message may take the place of a turn now, or is a repeat."""
+        agent = await agent_at(self._services, path)
+        if key is not None and await self._store.inbox.known(agent.id, key):
+            return
+        if await self._store.turns.replaceable(agent) != turn:
+            raise ConflictError(
+                "TURN_NOT_LAST",
+                f"posting to {path} in place of turn {turn}: it is not the last one, or a turn runs now",
+                hint=f"stop what runs, and take the number of the last turn: daycare history {path} --limit 1",
+            )
 
     async def _file(self, number: int, user: str) -> File:
         file = await self._store.files.get(number, user)

@@ -32,8 +32,8 @@ class Person(msgspec.Struct, frozen=True, omit_defaults=True, tag="person"):
     """Somebody said it over a connector; all of it is their platform's or their own word.
 
     `name` is what they call themselves, `chat` the group, `context` what they quote, `message` the platform's id,
-    `edits` the key of the message that this one corrects. `more` is what the connector noted besides, `client` what
-    their program adds.
+    `edits` the key of the message that this one corrects. `instead` is the turn whose place the turn of this message
+    takes, 0 for none. `more` is what the connector noted besides, `client` what their program adds.
     """
 
     name: str = ""
@@ -42,6 +42,7 @@ class Person(msgspec.Struct, frozen=True, omit_defaults=True, tag="person"):
     context: str = ""
     message: str = ""
     edits: str = ""
+    instead: int = 0
     more: dict[str, str] = {}
     client: ClientContext | None = None
 

@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
         git log -5 | daycare send /ann/agent/scribe - --wait --timeout 600
         daycare send "What is this?" --file photo.jpg --wait
         daycare send --key backup-2026-11-21 "The backup is done"   # a repeat adds nothing
+        daycare send --instead 4711 "What is on tomorrow?" --wait   # takes back the last turn, as `history` numbers it
         daycare send --all "I am away until Monday"   # to each agent of yours
         """,
     )(send)
@@ -67,6 +68,9 @@ def send(
     file: Annotated[
         list[Path] | None, typer.Option("--file", metavar="FILE", help="Attach a text or a picture; may be repeated.")
     ] = None,
+    instead: Annotated[
+        int, typer.Option(metavar="TURN", help="Answer this in place of the last turn, which is taken back.", min=0)
+    ] = 0,
 ) -> None:
     """Send a message to an agent; with --wait, print its answer.
 
@@ -74,8 +78,12 @@ def send(
     you do not wait, it stays queued until one does.
     """
     path, text = _addressed(words)
-    if everywhere and (path or wait):
-        raise InvalidError("USAGE", "send --all: it takes no PATH and waits for no answer", hint="daycare send --help")
+    if everywhere and (path or wait or instead):
+        raise InvalidError(
+            "USAGE",
+            "send --all: it takes no PATH and no --instead, and waits for no answer",
+            hint="daycare send --help",
+        )
     key = key or new_key()
     with cli.connect(work=wait) as client:
         files = [client.upload(each, key=f"{key}:{number}", user=user) for number, each in enumerate(file or ())]
@@ -86,7 +94,14 @@ def send(
                 raise typer.Exit(BusyError.exit_code)
         elif wait:
             answer = client.ask(
-                text, timeout_s=timeout, key=key, path=path, user=user, files=files, troubled=show_trouble
+                text,
+                timeout_s=timeout,
+                key=key,
+                path=path,
+                user=user,
+                files=files,
+                instead=instead,
+                troubled=show_trouble,
             )
             cli.out(answer, answer_text)
             client.with_retry(lambda: acknowledge(client, answer))  # another daemon may be taking over
@@ -94,7 +109,7 @@ def send(
                 what = f"wait for the answer to message {answer['seq']}: its turn was stopped before it was done"
                 raise StoppedError("MESSAGE_STOPPED", what, hint=f"daycare trace {answer['seq']}")
         else:
-            receipt = client.persist(text, key=key, path=path, user=user, files=files)
+            receipt = client.persist(text, key=key, path=path, user=user, files=files, instead=instead)
             cli.out(receipt | {"working": takes_turns(client.status() or {})}, receipt_text)
 
 

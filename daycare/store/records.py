@@ -424,7 +424,7 @@ class Commit(msgspec.Struct):
     timers: bool
     dead: list[DeadLetter]
     unheard: int  # answers whose asker is dead
-    agents: set[str]  # agents whose row changed (config, state, session)
+    agents: set[str]  # agents whose row changed (config, state, session), or of whose turns one was replaced
     memories: bool = False
     documents: bool = False
     forgotten: bool = False

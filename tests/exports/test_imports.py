@@ -18,6 +18,7 @@ from daycare.features.exports.names import Renaming
 from daycare.features.exports.records import AgentRecord, Anything, DocumentRecord, TurnRecord
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.memory.store.rows import MemoryRows
+from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig
 from daycare.testing.daemon import TestDaemon
 from tests.exports.houses import (
@@ -123,6 +124,22 @@ async def test_what_was_not_logged_before_is_logged_after_it_came(tmp_path: Path
         await trio.sleep(5)
         logged = await house.store.of(MemoryRows).find("bob", Tier.LOG, limit=10)
     assert [memory.text for memory in logged if memory.role == "user"] == ["I love green tea."]
+
+
+async def test_what_was_taken_back_is_so_after_it_came(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        agent = await house.agent(WORK)
+        await house.talk("I love green tee.", path=WORK)
+        last = await house.store.turns.replaceable(agent)
+        again = Inbound(
+            connector="direct", sender="direct:ann", key="again", text="I love green tea.", path=WORK, instead=last or 0
+        )
+        await house.hear(await house.daemon.intake.accept(again))
+        _, data = await exported(house)
+        await imported(house, data, BOBS)
+        twin = await house.daemon.directory.at(BOBS)
+        said = await house.store.turns.history(twin.id, twin.session, 10)
+    assert [message.text for message in said if message.role == "user"] == ["I love green tea."]
 
 
 async def test_what_is_above_or_of_others_stays_where_it_is(tmp_path: Path, autojump_clock: object) -> None:

@@ -28,6 +28,49 @@ def test_history_is_paged_over_all_sessions(network: Network) -> None:
     assert turns[-1]["messages"][0]["parts"][0]["text"] == "one"
 
 
+def test_a_message_takes_the_place_of_the_last_turn_and_history_shows_both(network: Network) -> None:
+    def turns() -> dict[str, Any]:
+        page = network.call("ann", "GET", "/v1/history", path="/ann/direct").json()
+        return {turn["messages"][0]["parts"][0]["text"]: turn for turn in page["turns"]}
+
+    def prompted(turn: int) -> Any:
+        shown = network.call("ann", "GET", f"/v1/turns/{turn}/prompt").json()
+        assert shown["exact"], shown["changed"]
+        return [each["messages"][0]["parts"][0]["text"].partition("] ")[2] for each in shown["conversation"]]
+
+    said(network, "one", "two")
+    one, two = turns()["one"]["turn"], turns()["two"]["turn"]
+    early = {"text": "uno", "path": "/ann/direct", "instead": one, "wait_s": 30}
+    assert network.call("ann", "POST", "/v1/messages", early).json()["error"]["code"] == "TURN_NOT_LAST"
+    for text, last in (("deux", two), ("dos", None)):
+        last = last or turns()["deux"]["turn"]
+        wish = early | {"text": text, "instead": last, "key": f"again-{text}"}
+        receipts = [network.call("ann", "POST", "/v1/messages", wish).json() for _ in range(2)]
+        assert [each["state"] for each in receipts] == ["done", "done"], receipts
+        assert receipts[1]["duplicate"] and receipts[0]["seq"] == receipts[1]["seq"]
+    said(network, "three")
+    found = turns()
+    by = {text: turn.get("replaced_by") for text, turn in found.items()}
+    assert by == {"one": None, "two": found["deux"]["turn"], "deux": found["dos"]["turn"], "dos": None, "three": None}
+    assert prompted(found["three"]["turn"]) == ["one", "dos", "three"]
+    assert prompted(found["deux"]["turn"]) == ["one", "deux"]
+    assert prompted(two) == ["one", "two"]
+
+
+def test_a_person_keeps_and_reads_files_of_their_own(network: Network) -> None:
+    file = network.call("bob", "POST", "/v1/files", name="a.png").json()
+    mine = {"text": "look", "files": [file["id"]], "wait_s": 20}
+    assert network.call("bob", "POST", "/v1/messages", mine).status_code == 200
+    found = network.call("bob", "GET", f"/v1/files/{file['id']}")
+    assert (found.status_code, found.headers["content-type"]) == (200, "image/png")
+    assert found.headers["x-content-type-options"] == "nosniff"
+    network.add("narrow", user="bob", paths="/bob/agent/scribe/**")
+    for who, user in (("ann", "bob"), ("ann", "ann"), ("narrow", "bob")):
+        assert network.call(who, "GET", f"/v1/files/{file['id']}", user=user).status_code == 404
+    assert network.call("ann", "POST", "/v1/files", name="b.txt", user="bob").status_code == 404
+    assert network.call("narrow", "POST", "/v1/files", name="b.txt").status_code == 404
+
+
 def test_a_person_reads_their_own_and_nothing_of_others(network: Network) -> None:
     said(network, "the secret of ann")
     [turn] = network.call("ann", "GET", "/v1/history", path="/ann/direct").json()["turns"]

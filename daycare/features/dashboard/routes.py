@@ -37,8 +37,8 @@ _AGENTS: Final = (
     "turn.started,turn.finished,turn.failed"
 )
 _TALK: Final = (
-    "message.accepted,turn.started,turn.delta,tool.started,tool.finished,turn.finished,turn.failed,reply.sent,"
-    "agent.changed,agent.died,agent.parked,approval.requested"
+    "message.accepted,turn.started,turn.delta,tool.started,tool.finished,turn.finished,turn.failed,turn.waiting,"
+    "model.failed,reply.sent,agent.changed,agent.died,agent.parked,approval.requested"
 )
 _JOB: Final = "cron.due,cron.ran,cron.missed,cron.failed,cron.changed"
 _SPENT: Final = "model.called,budget.warned,budget.exhausted,budget.changed"
@@ -110,7 +110,15 @@ def _serving(kind: PageKind) -> Callable[[Request], Awaitable[Response]]:
         shown = [each for each in PAGES if each.title and visit.may_see(each.needs)]
         text, headers = rendering.page(
             template,
-            {"watch": "", **values, "pages": shown, "here": kind.path, "live": live, **visit.signed},
+            {
+                "watch": "",
+                **values,
+                "pages": shown,
+                "here": kind.path,
+                "live": live,
+                "switch": visit.may_see("/v1/agents"),
+                **visit.signed,
+            },
         )
         return Response(text, status, headers=headers, media_type="text/html")
 

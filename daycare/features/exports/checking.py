@@ -164,6 +164,7 @@ class Checker:
     def _turn(self, it: TurnRecord) -> None:
         self._its(it.agent)
         _must(it.session <= self.agents[it.agent].session, "its agent has not had its session yet")
+        _must(not it.replaced_by or it.replaced_by > len(self._turns) + 1, "what stands in its place comes before it")
         self._turns.append(it.agent)
         self._sessions.append(it.session)
         _must(it.trace <= len(self._turns), f"it came of turn {it.trace}, which comes later")

@@ -227,9 +227,15 @@ class _Arrivals:
             self._logged.append((self._logged.pop()[0] if joins else self._turn, self._turn))
         of = (self._turn, self._at(record.agent).id, record.session, self._new.user, str(record.origin))
         self._tx.run(
-            "INSERT INTO turns (turn, agent_id, session, user, origin, trace, attempt, seqs, started_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, '[]', ?)",
-            (*of, self._trace(record.trace), record.attempt, record.started_at),
+            "INSERT INTO turns (turn, agent_id, session, user, origin, trace, attempt, seqs, started_at,"
+            " replaced_by) VALUES (?, ?, ?, ?, ?, ?, ?, '[]', ?, ?)",
+            (
+                *of,
+                self._trace(record.trace),
+                record.attempt,
+                record.started_at,
+                self._turns + record.replaced_by if record.replaced_by else None,
+            ),
         )
         self._tx.run(
             "INSERT INTO history (turn, agent_id, session, user, origin, state, ended_at, error, messages)"

@@ -88,6 +88,7 @@ class SessionRecord(ExportRecord, frozen=True, kw_only=True, tag="session"):
 class TurnRecord(ExportRecord, frozen=True, kw_only=True, tag="turn"):
     """A turn that has ended, with its messages. `trace` is the first turn that came of the same thing, maybe itself.
 
+    `replaced_by` is the later turn that stands in its place, 0 if it stands itself.
     `logged`: the log of what was said has had it; what it kept is among the memories.
     In the messages, ids of files are places in the list of files, 0 for one that is not kept any more.
     """
@@ -103,6 +104,7 @@ class TurnRecord(ExportRecord, frozen=True, kw_only=True, tag="turn"):
     messages: tuple[Message, ...]
     error: Annotated[str, Meta(max_length=100_000)] | None = None
     logged: bool = False
+    replaced_by: Any0 = 0
 
 
 class ReceiptRecord(ExportRecord, frozen=True, kw_only=True, tag="receipt"):

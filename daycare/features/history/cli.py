@@ -62,7 +62,8 @@ def _lines(document: Json) -> Iterator[str]:
             session = turn["session"]
             yield f"--- session {session}, since {when(sessions[session]['started_at'])} ---"
         why = f": {turn['error']}" if turn["error"] else ""
-        yield f"turn {turn['turn']}, {when(turn['started_at'])}, {turn['state']}{why}"
+        taken_back = f", taken back for turn {turn['replaced_by']}" if turn["replaced_by"] else ""
+        yield f"turn {turn['turn']}, {when(turn['started_at'])}, {turn['state']}{taken_back}{why}"
         for message in turn["messages"]:
             yield f"  {message['role']}: {plain(message_text(message))}"
 

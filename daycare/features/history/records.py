@@ -6,7 +6,10 @@ from daycare.base.messages import Message
 
 
 class ToldTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that has ended, with all that was said, called and attached in it, and what its models took."""
+    """A turn that has ended, with all that was said, called and attached in it, and what its models took.
+
+    `replaced_by` is the turn that stands in its place: no later prompt had this one.
+    """
 
     turn: int
     session: int
@@ -20,6 +23,7 @@ class ToldTurn(msgspec.Struct, frozen=True, kw_only=True):
     cached_tokens: int = 0
     output_tokens: int = 0
     cost_micros: int = 0
+    replaced_by: int | None = None
 
 
 class PastSession(msgspec.Struct, frozen=True, kw_only=True):

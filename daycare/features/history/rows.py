@@ -33,7 +33,8 @@ class HistoryRows(Rows):
         left = HISTORY_PAGE_MAX_CHARS
         more = False
         for row in self._reader.execute(
-            "SELECT t.turn, t.session, t.trace, t.started_at, h.ended_at, h.state, h.error, h.messages"
+            "SELECT t.turn, t.session, t.trace, t.started_at, h.ended_at, h.state, h.error, h.messages,"
+            " t.replaced_by"
             " FROM turns t JOIN history h ON h.turn = t.turn WHERE t.agent_id = ? AND t.turn < ?"
             " AND t.session <> ? AND h.state NOT IN ('split', 'continued') ORDER BY t.turn DESC LIMIT ?",
             (agent_id, before, APART, limit + 1),
@@ -67,7 +68,7 @@ class HistoryRows(Rows):
 
 
 def _turn(row: tuple[Any, ...]) -> ToldTurn:
-    turn, session, trace, started_at, ended_at, state, error, messages = row
+    turn, session, trace, started_at, ended_at, state, error, messages, replaced_by = row
     return ToldTurn(
         turn=turn,
         session=session,
@@ -77,4 +78,5 @@ def _turn(row: tuple[Any, ...]) -> ToldTurn:
         state=state,
         error=error or "",
         messages=_decode(messages),
+        replaced_by=replaced_by,
     )

@@ -61,6 +61,11 @@ class Inbox:
         """Return what became of a row, or None if its number is unknown (or expired)."""
         return _RECEIPTS.one(self._reader, "seq = ?", (seq,))
 
+    async def known(self, agent_id: str, key: str) -> bool:
+        """Return whether an agent has got a message with this key."""
+        found = self._reader.execute("SELECT 1 FROM inbox WHERE agent_id = ? AND key = ?", (agent_id, key)).fetchone()
+        return found is not None
+
     async def agents_with_work(self, *, after: str = "", limit: int = 256) -> list[str]:
         """Return ids of agents that have waiting rows, in order of id, beginning after the id `after`."""
         # A loose index scan: one seek per agent, however many rows each has.

@@ -12,6 +12,7 @@ from daycare.store.records import Step, Summary
 from daycare.store.records_conversations import APART, Past, PastTurn
 from daycare.store.sqlite import journal
 from daycare.store.sqlite.read_cache import ReadCache
+from daycare.store.sqlite.replacing import STANDS
 from daycare.store.sqlite.sql import Select, insert_into
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -71,8 +72,8 @@ class Summaries:
         """
         rows = self._reader.execute(
             "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
-            " WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session <> ? ORDER BY t.turn DESC",
-            (agent_id, after, before, APART),
+            f" WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session <> ? AND {STANDS} ORDER BY t.turn DESC",
+            (agent_id, after, before, APART, before),
         )
         past = _until((row for row in rows), session, max_chars, after, max_messages)
         return replace(past, turns=tuple(reversed(past.turns)))
@@ -81,8 +82,8 @@ class Summaries:
         """Return the oldest ended turns between two numbers, oldest first, until they have `max_chars`."""
         rows = self._reader.execute(
             "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
-            " WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session = ? ORDER BY t.turn",
-            (agent_id, after, before, session),
+            f" WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session = ? AND {STANDS} ORDER BY t.turn",
+            (agent_id, after, before, session, before),
         )
         return _until((row for row in rows), session, max_chars, after)
 

@@ -18,6 +18,7 @@ from daycare.store.sqlite import (
     letters,
     mailbox,
     outbox,
+    replacing,
     timers,
     waits,
 )
@@ -230,7 +231,7 @@ class TurnStore:
         """Return the newest messages of the current session, oldest first: whole turns, until there are `limit`."""
         rows = self._reader.execute(
             "SELECT h.messages, t.session FROM turns t LEFT JOIN history h USING (turn)"
-            " WHERE t.agent_id = ? AND t.session <> ? ORDER BY t.turn DESC LIMIT ?",
+            " WHERE t.agent_id = ? AND t.session <> ? AND t.replaced_by IS NULL ORDER BY t.turn DESC LIMIT ?",
             (agent_id, APART, limit),
         )
         turns: list[tuple[Message, ...]] = []
@@ -242,6 +243,12 @@ class TurnStore:
                 turns.append(_decode_history(str(text)))
                 total += len(turns[-1])
         return [message for turn in reversed(turns) for message in turn]
+
+    async def replaceable(self, agent: Agent) -> int | None:
+        """Return the turn of an agent whose place a message may take (`Person.instead`), None while one is open."""
+        if await self.open_turn(agent.id) is not None:
+            return None
+        return replacing.last_turn(self._reader, agent.id, agent.session)
 
 
 def end_all(tx: Tx, agent_id: str, reason: str) -> None:
@@ -288,6 +295,8 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     if old is not None:
         waits.go_on(tx, old, turn)
         _must_end(tx, old.turn, "continued")
+    if first.person.instead:
+        replacing.replace_turn(tx, agent.id, session, first.person.instead, turn)
     tx.tell(TurnBegan(agent, turn, trace, seqs, rows, goes_on=old is not None))
     return Turn(
         turn=turn,

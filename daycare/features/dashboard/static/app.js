@@ -17,6 +17,15 @@ export function localTimes(root) {
   }
 }
 
+const atEnd = () => window.innerHeight + window.scrollY >= document.body.scrollHeight - 80;
+
+/** Change what is shown; who was at the end of a conversation is there afterwards, who reads above stays there. */
+export function keepingPlace(change) {
+  const followed = atEnd();
+  change();
+  if (followed) toEnd();
+}
+
 function toEnd() {
   if (main.querySelector("[data-end]")) window.scrollTo(0, document.body.scrollHeight);
 }
@@ -72,12 +81,12 @@ export async function refresh() {
     const page = new DOMParser().parseFromString(trusted.createHTML(await answer.text()), "text/html");
     const now = page.getElementById("main");
     if (now) {
-      const atEnd = window.innerHeight + window.scrollY >= document.body.scrollHeight - 80;
       localTimes(now);
-      morph(main, now);
-      filter();
-      document.dispatchEvent(new CustomEvent("daycare:shown"));
-      if (atEnd) toEnd();
+      keepingPlace(() => {
+        morph(main, now);
+        filter();
+        document.dispatchEvent(new CustomEvent("daycare:shown"));
+      });
     }
   } catch {
     say("No connection to daycare. It is tried again.");
@@ -99,14 +108,17 @@ export function soon() {
   }, Math.max(GATHER_MS, restUntil - performance.now()));
 }
 
+export const here = document.body.dataset.watch; // the agent of the page
 let events = null;
 let missed = false; // what happened while nobody listened
+let cursor = main.querySelector("[data-running]") ? "0" : ""; // what a running turn has said is heard from its start
 
 function listen() {
-  const { live, watch } = document.body.dataset;
+  const { live } = document.body.dataset;
   events?.close();
   if (!live || document.hidden) return;
-  events = new EventSource(`/v1/events?${new URLSearchParams({ types: live, ...(watch && { path: watch }) })}`);
+  const asked = { types: live, ...(here && { path: here }), ...(cursor && { after: cursor }) };
+  events = new EventSource(`/v1/events?${new URLSearchParams(asked)}`);
   events.onopen = () => {
     say("");
     if (missed) refresh();
@@ -117,8 +129,12 @@ function listen() {
     say("No connection to daycare. It is tried again.");
     if (target.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS);
   };
-  events.addEventListener("gap", soon);
-  for (const kind of live.split(",")) events.addEventListener(kind, (event) => heard(kind, JSON.parse(event.data)));
+  for (const kind of ["gap", ...live.split(",")]) {
+    events.addEventListener(kind, (event) => {
+      cursor = event.lastEventId;
+      heard(kind, JSON.parse(event.data));
+    });
+  }
 }
 
 // A page that nobody looks at needs no connection, of which a browser has but six for an address.
@@ -130,23 +146,18 @@ document.addEventListener("visibilitychange", () => {
 /** Tell modules of a page what has happened, then show what changed: `daycare:event` carries `{kind, event}`. */
 function heard(kind, event) {
   document.dispatchEvent(new CustomEvent("daycare:event", { detail: { kind, event } }));
-  const typing = document.getElementById("typing");
-  if (kind === "turn.delta" && typing) {
-    typing.hidden = false;
-    typing.append(event.text);
-    toEnd();
-    return;
-  }
-  if (typing && ["turn.finished", "turn.failed", "tool.started"].includes(kind)) {
-    typing.replaceChildren();
-    typing.hidden = true;
-  }
-  soon();
+  if (kind !== "turn.delta") soon();
 }
 
 // -- what somebody does -----------------------------------------------------------------------------------------------
 
-const KINDS = { list: (value) => value.split(","), number: Number, flag: (value) => value === "true" }; // by data-type
+// What a field is if no text, by its data-type.
+const KINDS = {
+  list: (value) => value.split(","),
+  numbers: (value) => value.split(",").map(Number),
+  number: Number,
+  flag: (value) => value === "true",
+};
 
 /**
  * Return the fields of a form as JSON: `a.b` is a field of an object, what is empty is left out unless it stood there.
@@ -167,10 +178,13 @@ export function fields(form, button) {
   return found;
 }
 
+/** Call a route with a document, or with the bytes of a file. */
 export async function call(what, body) {
   const [method, path] = what.split(" ");
-  const headers = { "content-type": "application/json", "x-daycare-csrf": document.body.dataset.csrf };
-  const answer = await fetch(path, { method, headers, body: method === "DELETE" ? undefined : JSON.stringify(body) });
+  const raw = body instanceof Blob;
+  const headers = { "content-type": raw ? "application/octet-stream" : "application/json", "x-daycare-csrf": document.body.dataset.csrf };
+  const sent = method === "DELETE" ? undefined : raw ? body : JSON.stringify(body);
+  const answer = await fetch(path, { method, headers, body: sent });
   const said = answer.status === 204 ? {} : await answer.json();
   if (!answer.ok) throw Object.assign(new Error(said.error?.message ?? answer.statusText), { hint: said.error?.hint });
   return said;
@@ -239,4 +253,4 @@ document.addEventListener("input", (event) => event.target.id === "filter" && fi
 
 localTimes(document);
 toEnd();
-listen();
+document.addEventListener("DOMContentLoaded", listen); // once modules of the page can hear it
