@@ -19,7 +19,7 @@ from daycare.api.wanted import outcome
 from daycare.base.connector import DIRECT
 from daycare.base.errors import InvalidError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import API_WAIT_MAX_S, FORGET_MAX, KEY_MAX_CHARS, QUESTION_MAX_CHARS
+from daycare.base.limits import API_PAGE_MAX_ROWS, API_WAIT_MAX_S, FORGET_MAX, KEY_MAX_CHARS, QUESTION_MAX_CHARS
 from daycare.base.memories import Tier
 from daycare.features.memory.controls import Shown, Why
 from daycare.features.memory.documents.passages import Processed
@@ -46,10 +46,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Listing(Whose, frozen=True, kw_only=True):
-    """A page of one tier, the newest first; `all`: facts that hold no longer as well."""
+    """A page of one tier, the newest first; `all`: facts that hold no longer as well.
+
+    `sources`: with the log entries that these were learned from, as far as they are kept, 1,000 at most.
+    """
 
     words: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
     all: bool = False
+    sources: bool = False
     before: Number | None = None
     limit: Limit = 100
 
@@ -135,12 +139,12 @@ class MemoryRoutes:
             view["sources"] = await self._controls.sources(agent, told.labels)
         return answer(view, 200 if ended else 202)
 
-    @described({200: {"facts": list[Shown]}}, query=Listing)
+    @described({200: ({"facts": list[Shown]}, {"facts": list[Shown], "sources": list[Shown]})}, query=Listing)
     async def facts(self, request: Request) -> Response:
         """List facts."""
         return await self._list(request, Tier.FACT, "facts")
 
-    @described({200: {"entities": list[Shown]}}, query=Listing)
+    @described({200: ({"entities": list[Shown]}, {"entities": list[Shown], "sources": list[Shown]})}, query=Listing)
     async def entities(self, request: Request) -> Response:
         """List people, places, things and concepts."""
         return await self._list(request, Tier.ENTITY, "entities")
@@ -212,10 +216,15 @@ class MemoryRoutes:
             raise InvalidError(
                 "QUERY_INVALID", "GET /v1/memories: before: numbers begin with 1", hint="doc/extend/api.md"
             )
+        agent = await self._agent(wish)
         found = await self._controls.find(
-            await self._agent(wish), tier, wish.words, living=not wish.all, before=wish.before, limit=wish.limit
+            agent, tier, wish.words, living=not wish.all, before=wish.before, limit=wish.limit
         )
-        return answer({name: found})
+        if not wish.sources:
+            return answer({name: found})
+        numbers = dict.fromkeys(no for each in found for no in each.sources)
+        sources = await self._controls.sources(agent, [*map(str, numbers)][:API_PAGE_MAX_ROWS])
+        return answer({name: found, "sources": sources})
 
     async def _agent(self, wish: Whose) -> Agent:
         return await agent_of(self._memory, wish.agent)

@@ -211,6 +211,7 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   try {
     await call(button.dataset.press, JSON.parse(button.dataset.body ?? "{}"));
+    await refresh();
   } catch (error) {
     refused(button.form ?? button.parentElement, error);
   }
