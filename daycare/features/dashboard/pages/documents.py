@@ -10,6 +10,7 @@ from daycare.rules.document_paths import IDENTITY, MEMORY, SOUL, STYLE, USER
 
 VERSIONS_SHOWN: Final = 20
 DIFF_MAX_CHARS: Final = 20_000
+_ABSENT: Final = ("DOCUMENT_MISSING", "DOCUMENT_SHARED")  # not there, or not for whoever looks
 _FIRST: Final = (IDENTITY, SOUL, STYLE, USER, MEMORY)
 
 
@@ -57,6 +58,6 @@ async def _if_there(visit: Visit, route: str, **query: Any) -> Any:
     try:
         return await visit.get(route, **query)
     except PageRefusedError as error:
-        if error.error["code"] != "DOCUMENT_MISSING":
+        if error.error["code"] not in _ABSENT:
             raise
         return None
