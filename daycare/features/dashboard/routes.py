@@ -96,7 +96,7 @@ class DashboardRoutes:
         """Return how a text will look, with the same cleaning as on every page."""
         from daycare.features.dashboard import rendering
 
-        return answer({"html": rendering.markdown((await body(request, PreviewBody)).text)})
+        return answer({"html": str(rendering.markdown((await body(request, PreviewBody)).text))})
 
     @deciders
     async def static(self, request: Request) -> Response:

@@ -14,7 +14,7 @@ CONTEXT_CHARS: Final = 160  # around what is suspicious
 MARKED_MAX_CHARS: Final = 1_000  # of one suspicious passage
 
 
-class Passage(NamedTuple):
+class MarkedPassage(NamedTuple):
     """A piece of a text. `numbers` are of the findings that it is in, `ends` of those that end with it."""
 
     text: str
@@ -40,7 +40,7 @@ async def listed(visit: Visit) -> dict[str, Any]:
     return {**values, **found, "approvals": [_readable(each, LISTED_MAX_CHARS) for each in found["approvals"]]}
 
 
-def passages(text: str, findings: Sequence[dict[str, Any]]) -> list[Passage]:
+def passages(text: str, findings: Sequence[dict[str, Any]]) -> list[MarkedPassage]:
     """Return a text in pieces, so that what is suspicious stands out; of what lies between, only what is near it."""
     placed = [(n, it, it.get("start", 0), it["end"]) for n, it in enumerate(findings, 1) if it.get("end")]
     if not placed:
@@ -52,7 +52,7 @@ def passages(text: str, findings: Sequence[dict[str, Any]]) -> list[Passage]:
         ends = tuple(n for n, *_, last in placed if min(last, len(text)) == end)
         severity = min((each for _, each in over), default="")  # danger, before warning
         piece = _cut(text[start:end], MARKED_MAX_CHARS if over else 2 * CONTEXT_CHARS)
-        found.append(Passage(shown(piece), severity, tuple(n for n, _ in over), ends))
+        found.append(MarkedPassage(shown(piece), severity, tuple(n for n, _ in over), ends))
     return found
 
 
