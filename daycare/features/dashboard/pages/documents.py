@@ -8,8 +8,8 @@ from daycare.features.dashboard.rendering import diff_lines
 from daycare.features.dashboard.visit import PageRefusedError, Visit
 from daycare.rules.document_paths import IDENTITY, MEMORY, SOUL, STYLE, USER
 
-VERSIONS_SHOWN: Final = 20
-DIFF_MAX_CHARS: Final = 20_000
+VERSIONS_SHOWN: Final = 20  # on a page
+DIFF_MAX_CHARS: Final = 20_000  # of what one version changed, as it is shown
 _ABSENT: Final = ("DOCUMENT_MISSING", "DOCUMENT_SHARED")  # not there, or not for whoever looks
 _FIRST: Final = (IDENTITY, SOUL, STYLE, USER, MEMORY)
 

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from daycare.features.dashboard.visit import PageRefusedError, Visit
 
-PAGE_MEMORIES: Final = 50
+PAGE_MEMORIES: Final = 50  # on a page, each with its sources
 
 
 class View(NamedTuple):
