@@ -14,7 +14,7 @@ def test_a_person_uses_what_is_remembered_of_them_and_nothing_of_others(network:
     network.call("bob", "POST", "/v1/messages", {"text": "My dog is called Rex", "wait_s": 20})
     network.locally("POST", "/v1/memories/process", {})
     network.add("narrow", user="bob", paths="/bob/agent/scribe")
-    asked: dict[str, dict[str, str]] = {"search": {"query": "what is the pet called"}, "facts": {}, "stats": {}}
+    asked: dict[str, dict[str, Any]] = {"search": {"query": "what is the pet called"}, "facts": {}, "stats": {}}
     for route, more in asked.items():
         mine = network.call("bob", "GET", f"/v1/memories/{route}", **more)
         assert mine.status_code == 200 and "Secretta" not in mine.text, route
