@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import FieldInfo
 
+from daycare.api.callers import caller_of
 from daycare.api.described import description_of
 from daycare.api.documents import RequestDocument, answer, body, query
 
@@ -36,7 +37,7 @@ class Operation(RequestDocument, frozen=True, kw_only=True, omit_defaults=True):
 
     `ROUTE` is its method and path. What it takes stands in the query of a GET or DELETE, else in the body; `QUERY`
     names fields that stand in the query all the same, `BODY` the one that is the whole body. Those with GET
-    change nothing. Whoever reaches the API may ask for any: on its socket that is the operator.
+    change nothing. Operators may ask for any; what does one for `persons` is told who asks.
     """
 
     ROUTE: ClassVar[str]
@@ -56,8 +57,8 @@ class Operation(RequestDocument, frozen=True, kw_only=True, omit_defaults=True):
         return ApiCall(method, route, asked, told)
 
 
-def route(kind: type[W], do: Callable[[W], Awaitable[Any]]) -> "Route":
-    """Return the route of an operation, which answers what `do` returns.
+def route(kind: type[W], do: Callable[..., Awaitable[Any]]) -> "Route":
+    """Return the route of an operation, which answers what `do` returns of it: for `persons`, and of who asks.
 
     What cannot be read is refused with QUERY_INVALID or BODY_INVALID and the name of the field.
     """
@@ -66,8 +67,11 @@ def route(kind: type[W], do: Callable[[W], Awaitable[Any]]) -> "Route":
     method, _, path = kind.ROUTE.partition(" ")
 
     async def endpoint(request: "Request") -> "Response":
-        return answer(await do(await _read(request, kind)), kind.STATUS)
+        it = await _read(request, kind)
+        return answer(await (do(it, caller_of(request)) if callers else do(it)), kind.STATUS)
 
+    if callers := getattr(do, "callers", ()):
+        endpoint.callers = callers  # type: ignore[attr-defined]
     endpoint.operation = kind  # type: ignore[attr-defined]  # for the API's description of itself
     endpoint.description = description_of(do)  # type: ignore[attr-defined]
     return Route(path, endpoint, methods=[method], name=kind.__name__)

@@ -118,6 +118,7 @@ APPROVALS_OPEN_MAX: Final = 10  # pending requests of an agent and its helpers: 
 APPROVALS_PER_HOUR: Final = 30  # requests of an agent and its helpers, decided ones included
 APPROVAL_S: Final = 7 * 86_400.0  # a request waits for a decision: a holiday of a week
 APPROVALS_PAGE: Final = 100  # requests of one listing: each may hold 100 KB
+APPROVALS_SHOWN_PAGE: Final = 20  # requests of one listing with their texts and differences: 6 MB at worst
 GRANT_MAX_S: Final = 86_400.0  # for so long at most a kind of request is approved at once
 SESSION_LOOKED_AT_MAX: Final = 400  # messages searched for words from outside; a longer conversation has some
 

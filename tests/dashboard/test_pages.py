@@ -9,7 +9,7 @@ from daycare.features import dashboard
 from daycare.features.dashboard.routes import PAGES
 from tests.network.conftest import Network
 
-EVERYONES = ("/", "/approvals")
+EVERYONES = ("/", "/approvals", "/memory")
 EMPTY = ("/", "/approvals", "/memory", "/costs", "/system")  # here; nothing to change yet
 PLAIN = tuple(page.path for page in PAGES if "{" not in page.path)
 

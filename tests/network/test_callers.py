@@ -56,9 +56,9 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
             answer = network.call(who, method, path)
             assert (answer.status_code, code(answer)) == (404, "ROUTE_UNKNOWN"), f"{may} {method} {path}"
     decisions = {"GET /v1/approvals", "GET /v1/approvals/1", "POST /v1/approvals/approve", "GET /v1/openapi.json"}
-    decisions |= {"POST /v1/approvals/1/decide", "POST /v1/approvals/1/undo"}
+    decisions |= {"POST /v1/approvals/1/decide", "POST /v1/approvals/1/undo", "POST /v1/approvals/reject"}
     talk = {"POST /v1/messages", "POST /v1/stop", "GET /v1/inbox", "GET /v1/replies", "POST /v1/replies/ack"}
-    talk |= {"POST /v1/files", "GET /v1/files/1"}
+    talk |= {"POST /v1/files", "GET /v1/files/1", "POST /v1/approvals/auto"}
     openai = {"GET models", "GET models/1", "POST chat/completions", "POST embeddings"}
     openai |= {"POST responses", "GET responses/1", "DELETE responses/1"}
     openai = {each.replace(" ", " /openai/v1/") for each in openai}
@@ -71,8 +71,13 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     agents |= {f"{method} /v1/agents/1/memory/1" for method in ("GET", "DELETE")} | {"GET /v1/agents/1/memory"}
     agents |= {f"{method} /v1/agents/1/skills" for method in ("GET", "POST")}
     agents |= {f"{method} /v1/agents/1/skills/1" for method in ("PUT", "DELETE")}
+    agents |= {f"{method} /v1/memory/document" for method in ("GET", "PUT", "DELETE")} | {"GET /v1/memory"}
+    agents |= {f"GET /v1/memory/{what}" for what in ("history", "diff", "explain", "search")} | {"POST /v1/memory/undo"}
+    agents |= {f"GET /v1/memories/{what}" for what in ("search", "facts", "entities", "why", "stats")}
+    agents |= {"POST /v1/memories/forget"}
     pages = {f"GET /{each}" for each in ("", "agents/1", "approvals", "memory", "work", "costs", "people", "system")}
     pages |= {"GET /static/1", "GET /new-agent", "GET /work/cron/1"}
+    agents |= {"POST /preview", "POST /v1/approvals/auto"}
     oneself = {"GET /v1/session", "POST /v1/logout", "POST /v1/tickets", "GET /v1/login", "POST /v1/login"}
     oneself |= {"POST /v1/hooks/1"}
     for may, expected in (

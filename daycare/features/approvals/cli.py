@@ -67,10 +67,7 @@ def approve(
         items = [{"no": each["no"], "seen": each["content_hash"]} for each in found]
         done = client.call("POST", "/v1/approvals/approve", {"items": items, "user": user})
     cli.out(done, batch_done)
-    failed = [each for each in done["results"] if each["error"]]
-    if failed:
-        what = f"approving {len(found)} requests: {len(failed)} were not"
-        raise ConflictError("BATCH_FAILED", what, hint="daycare approvals")
+    _check_done(done, "approving")
 
 
 @command(
@@ -109,17 +106,27 @@ def edit(
         _decide(cli, client, now, {"verdict": "approve", "user": user})
 
 
-@command(app, "reject", examples="daycare approvals reject 12 --why 'that was a joke'")
+@command(
+    app, "reject", examples="daycare approvals reject 12 --why 'that was a joke'\ndaycare approvals reject 12 13 14"
+)
 def reject(
     cli: Cli,
-    number: Number,
+    numbers: Annotated[list[int], typer.Argument(min=1, metavar="N...", help="Requests, of any kind.")],
     *,
     why: Annotated[str, typer.Option(metavar="TEXT", help="What the agent is told.")] = "",
     user: User = None,
 ) -> None:
-    """Refuse a request. The agent is told, with your reason."""
+    """Refuse requests. Their agents are told, with your reason."""
+    numbers = list(dict.fromkeys(numbers))
     with cli.connect() as client:
-        _decide(cli, client, _get(client, number), {"verdict": "reject", "why": why, "user": user})
+        found = [_get(client, number) for number in numbers]
+        if len(found) == 1:
+            _decide(cli, client, found[0], {"verdict": "reject", "why": why, "user": user})
+            return
+        items = [{"no": each["no"], "seen": each["content_hash"]} for each in found]
+        done = client.call("POST", "/v1/approvals/reject", {"items": items, "why": why, "user": user})
+    cli.out(done, lambda it: batch_done(it, "rejected"))
+    _check_done(done, "rejecting")
 
 
 @command(app, "undo", examples="daycare approvals undo 12")
@@ -202,12 +209,18 @@ def approval_view(it: Json) -> Any:
     return text
 
 
-def batch_done(done: Json) -> str:
+def batch_done(done: Json, wanted: str = "approved") -> str:
     """Return what became of each of several."""
     return "\n".join(
-        _done(each["approved"]) if each["approved"] else plain(f"request {each['no']}: {each['error']['message']}")
+        _done(each[wanted]) if each[wanted] else plain(f"request {each['no']}: {each['error']['message']}")
         for each in done["results"]
     )
+
+
+def _check_done(done: Json, doing: str) -> None:
+    if failed := sum(each["error"] is not None for each in done["results"]):
+        what = f"{doing} {len(done['results'])} requests: {failed} were not"
+        raise ConflictError("BATCH_FAILED", what, hint="daycare approvals")
 
 
 def _done(it: Json) -> str:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.documents import Layer, Place, check_text, digest
 from daycare.base.errors import ConflictError
+from daycare.base.messages import Origin
 from daycare.base.sections import added
 from daycare.store.records import Agent, Reply
 
@@ -169,9 +170,24 @@ class Approval(NewApproval, frozen=True, kw_only=True):
         return own and self.kind in GRANTABLE and not self.flagged
 
     @property
+    def turn(self) -> int:
+        """The number of the turn that asked, 0 if its key names none."""
+        number = self.key.partition(":")[2].partition(":")[0]
+        return int(number) if number.isdecimal() else 0
+
+    @property
     def seen(self) -> str:
         """The beginning of the content hash, as buttons carry it."""
         return self.content_hash[:SEEN_MIN_CHARS]
+
+
+class AskedWords(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn answered when it asked for something: who said it when, and how it begins."""
+
+    text: str
+    sender: str
+    origin: Origin
+    at_ms: int
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """What agents ask for: listed, shown as a diff, decided, undone, and granted for a while."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -8,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.actors.directory import Directory
-from daycare.api.callers import Caller, caller_of, deciders
+from daycare.api.callers import Caller, May, caller_of, deciders, persons
 from daycare.api.described import With, described
 from daycare.api.documents import Number, RequestDocument, answer, body, query, segment
 from daycare.base.clock import Clock
@@ -16,12 +17,21 @@ from daycare.base.documents import Place
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import (
     APPROVALS_PAGE,
+    APPROVALS_SHOWN_PAGE,
     DOCUMENT_MAX_BYTES,
     DOCUMENT_REASON_MAX_CHARS,
     GRANT_MAX_S,
     KEY_MAX_CHARS,
 )
-from daycare.features.approvals.records import SEEN_MIN_CHARS, Approval, ApprovalFinding, ApprovalState, Grant
+from daycare.base.scope import is_subusers
+from daycare.features.approvals.records import (
+    SEEN_MIN_CHARS,
+    Approval,
+    ApprovalFinding,
+    ApprovalState,
+    AskedWords,
+    Grant,
+)
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService, Approver, unknown
 from daycare.features.approvals.views import ApprovalView, flags, name_of, title
@@ -38,7 +48,8 @@ _GRANTED = With(Grant, {"path": str})
 _LISTED = {
     **dict.fromkeys(("kind", "title", "document", "verb", "path", "agent_id", "user", "decider"), str),
     **dict.fromkeys(("content_hash", "base_hash", "reason", "edited_by", "decided_by", "why", "trace"), str),
-    **dict.fromkeys(("no", "revision", "created_at", "expires_at", "session"), int),
+    **dict.fromkeys(("no", "revision", "created_at", "expires_at", "session", "turn"), int),
+    "grantable": bool,
     **dict.fromkeys(("decided_at", "version", "undone"), int | None),
     "state": ApprovalState,
     "place": Place | None,
@@ -46,14 +57,18 @@ _LISTED = {
     "findings": list[ApprovalFinding],
     "flags": list[str],
 }
-_SHOWN = _LISTED | {"text": str, "diff": str, "warnings": list[str]}
+_SHOWN = _LISTED | {"text": str, "diff": str, "warnings": list[str], "asked": AskedWords | None}
 
 
 class ApprovalsQuery(RequestDocument, frozen=True, kw_only=True):
-    """Whose, and whether decided ones too; the newest first, below the number `before`."""
+    """Whose, and whether decided ones too; the newest first, below the number `before`.
+
+    `texts`: each as it is shown alone, and no more than 20 at once.
+    """
 
     user: str | None = None
     all: bool = False
+    texts: bool = False
     before: Number | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=APPROVALS_PAGE)] = APPROVALS_PAGE
 
@@ -80,6 +95,12 @@ class Batch(RequestDocument, frozen=True, kw_only=True):
 
     items: Annotated[tuple[Item, ...], msgspec.Meta(min_length=1, max_length=_BATCH_MAX)]
     user: str | None = None
+
+
+class Rejection(Batch, frozen=True, kw_only=True):
+    """Several requests, and what their agents are told."""
+
+    why: _Why = ""
 
 
 class Undoing(RequestDocument, frozen=True, kw_only=True):
@@ -113,6 +134,7 @@ class ApprovalRoutes:
         return [
             Route("/v1/approvals", self.find),
             Route("/v1/approvals/approve", self.approve, methods=["POST"]),
+            Route("/v1/approvals/reject", self.reject, methods=["POST"]),
             Route("/v1/approvals/auto", self.auto, methods=["POST"]),
             Route("/v1/approvals/{no}", self.show),
             Route("/v1/approvals/{no}/decide", self.decide, methods=["POST"]),
@@ -120,20 +142,26 @@ class ApprovalRoutes:
         ]
 
     @deciders
-    @described({200: {"approvals": [_LISTED], "granted": [_GRANTED]}}, query=ApprovalsQuery)
+    @described(
+        {200: {"approvals": ([_LISTED], [_SHOWN]), "granted": [_GRANTED], "next": int | None}}, query=ApprovalsQuery
+    )
     async def find(self, request: Request) -> Response:
-        """List requests, without their texts; and what is granted."""
+        """List requests, with their texts where these are asked for, and what is granted; `next` is the next page."""
         wish, caller = query(request, ApprovalsQuery), caller_of(request)
         user = caller.user if caller.own_only and wish.user is None else wish.user
         if user is not None:
             caller.check_user(user)
         states = () if wish.all else (ApprovalState.PENDING,)
-        found = await self._rows.find(decider=user, states=states, before=wish.before, limit=wish.limit)
+        most = min(wish.limit, APPROVALS_SHOWN_PAGE) if wish.texts else wish.limit
+        found = await self._rows.find(decider=user, states=states, before=wish.before, limit=most)
+        older = found[-1].no if len(found) == most else None
+        found = [it for it in found if caller.within(it.path)]
         now_ms = self._clock.now_ms()
         granted = [await self._grant(each) for each in await self._rows.grants() if each.until > now_ms]
         granted = [each for each in granted if each["user"] == caller.user or not caller.own_only]
         granted = [each for each in granted if caller.within(each["path"])]
-        return answer({"approvals": [_listed(it) for it in found if caller.within(it.path)], "granted": granted})
+        shown = await self._shown(caller, found) if wish.texts else [_listed(it) for it in found]
+        return answer({"approvals": shown, "granted": granted, "next": older})
 
     @deciders
     @described({200: _SHOWN}, segments={"no": Number})
@@ -141,7 +169,8 @@ class ApprovalRoutes:
         """Show a request with its text and what it would change."""
         no = segment(request, "no", Number)
         await self._check(caller_of(request), no)
-        return answer(await _shown(await self._service.show(no)))
+        [shown] = await self._shown(caller_of(request), [await self._service.get(no)])
+        return answer(shown)
 
     @deciders
     @described({200: (_SHOWN, _LISTED)}, body=DecisionBody, segments={"no": Number}, refuses=(409,))
@@ -154,7 +183,7 @@ class ApprovalRoutes:
             no, wish.verdict, await self._person(request, wish.user), wish.seen, text=wish.text, why=wish.why
         )
         return answer(
-            await _shown(await self._service.show(it.no)) if it.state is ApprovalState.PENDING else _listed(it)
+            (await self._shown(caller_of(request), [it]))[0] if it.state is ApprovalState.PENDING else _listed(it)
         )
 
     @deciders
@@ -162,11 +191,19 @@ class ApprovalRoutes:
     async def approve(self, request: Request) -> Response:
         """Approve several; each is decided by itself."""
         wish = await body(request, Batch)
-        items = [(item.no, item.seen) for item in wish.items]
-        for no, _ in items:
-            await self._check(caller_of(request), no)
-        done = await self._service.approve_each(items, await self._person(request, wish.user))
-        return answer({"results": [_result(it, error) for it, error in done]})
+        done = await self._service.approve_each(
+            await self._items(request, wish), await self._person(request, wish.user)
+        )
+        return answer({"results": [_result(it, error, "approved") for it, error in done]})
+
+    @deciders
+    @described({200: {"results": list[dict[str, Any]]}}, body=Rejection)
+    async def reject(self, request: Request) -> Response:
+        """Reject several, whatever they are; each is decided by itself."""
+        wish = await body(request, Rejection)
+        items, by = await self._items(request, wish), await self._person(request, wish.user)
+        done = await self._service.reject_each(items, by, wish.why)
+        return answer({"results": [_result(it, error, "rejected") for it, error in done]})
 
     @deciders
     @described({200: _LISTED}, body=Undoing, segments={"no": Number}, refuses=(409,))
@@ -177,10 +214,12 @@ class ApprovalRoutes:
         await self._check(caller_of(request), no)
         return answer(_listed(await self._service.undo(no, await self._person(request, wish.user))))
 
+    @persons
     @described({200: _GRANTED}, body=GrantBody, refuses=(409,))
     async def auto(self, request: Request) -> Response:
         """Let a kind of request of an agent be approved at once for a while."""
         wish = await body(request, GrantBody)
+        caller_of(request).check_path(wish.path)
         agent = await self._directory.at(wish.path)
         grant = await self._service.auto(agent, wish.kind, wish.hours, await self._person(request, wish.user))
         return answer(await self._grant(grant))
@@ -189,6 +228,16 @@ class ApprovalRoutes:
         agent = await self._store.agents.get(grant.agent_id)
         fields: dict[str, Any] = msgspec.to_builtins(grant)
         return fields | {"path": agent.path if agent else ""}
+
+    async def _items(self, request: Request, wish: Batch) -> list[tuple[int, str]]:
+        for item in wish.items:
+            await self._check(caller_of(request), item.no)
+        return [(item.no, item.seen) for item in wish.items]
+
+    async def _shown(self, caller: Caller, found: Sequence[Approval]) -> list[dict[str, Any]]:
+        """Return requests as each is shown; the words that led to it, to whoever may read that conversation."""
+        asked = await self._rows.asked([it for it in found if _reads(caller, it.path)])
+        return [await _shown(await self._service.view(it), asked.get(it.no)) for it in found]
 
     async def _check(self, caller: Caller, no: int) -> None:
         """Raise `NotFoundError` for a request that is another person's to decide, or of an agent elsewhere."""
@@ -210,6 +259,10 @@ async def approver_of(caller: Caller, user: str | None, people: PeopleStore, own
     return Approver(user, caller.actor(f"direct:{user}"))
 
 
+def _reads(caller: Caller, path: str) -> bool:
+    return caller.may is not May.APPROVE and caller.sees(path) and not (caller.own_only and is_subusers(path))
+
+
 def _listed(it: Approval) -> dict[str, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(it)
     del fields["salt"], fields["key"]
@@ -220,16 +273,18 @@ def _listed(it: Approval) -> dict[str, Any]:
         "verb": it.action.verb,
         "place": action.get("place"),
         "flags": flags(it),
+        "turn": it.turn,
+        "grantable": it.grantable,
     }
 
 
-async def _shown(view: ApprovalView) -> dict[str, Any]:
+async def _shown(view: ApprovalView, asked: AskedWords | None) -> dict[str, Any]:
     it, diff = view.approval, await aside(lambda: view.diff, view.old, view.new)
-    return _listed(it) | {"text": it.action.text, "diff": diff, "warnings": view.warnings}
+    return _listed(it) | {"text": it.action.text, "diff": diff, "warnings": view.warnings, "asked": asked}
 
 
-def _result(it: Approval, error: DaycareError | None) -> dict[str, Any]:
+def _result(it: Approval, error: DaycareError | None, done: str) -> dict[str, Any]:
     if error is None:
-        return {"no": it.no, "approved": _listed(it), "error": None}
+        return {"no": it.no, done: _listed(it), "error": None}
     refusal = {"code": error.code, "message": error.message, "hint": error.hint}
-    return {"no": it.no, "approved": None, "error": refusal}
+    return {"no": it.no, done: None, "error": refusal}

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import ClassVar, Final, Literal
 
+import msgspec
+
 from daycare.base.causes import Approved
 from daycare.base.errors import InvalidError
 from daycare.base.limits import APPROVAL_S
-from daycare.base.messages import ToolCall
+from daycare.base.messages import Message, ToolCall
 from daycare.features.approvals import rows_deciding as deciding
 from daycare.features.approvals import rows_requests as rows
 from daycare.features.approvals import rows_room
@@ -14,6 +16,7 @@ from daycare.features.approvals.records import (
     GRANTABLE,
     Approval,
     ApprovalState,
+    AskedWords,
     CallAction,
     Grant,
     NewApproval,
@@ -26,6 +29,9 @@ from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.sql import marks
 from daycare.store.sqlite.writer import Tx
 
+ASKED_MAX_CHARS: Final = 500  # quoted of a message: what a person reads before deciding
+
+_messages = msgspec.json.Decoder(tuple[Message, ...]).decode
 _OF: Final = "agent_id IN (SELECT id FROM exported)"
 
 
@@ -155,6 +161,16 @@ class ApprovalRows(Rows):
             ),
         )
 
+    async def asked(self, requests: Sequence[Approval]) -> dict[int, AskedWords]:
+        """Return by number what was said before each of these was asked for; nothing while its turn runs."""
+        found = self._reader.execute(
+            "SELECT turn, t.agent_id, h.messages FROM history h JOIN turns t USING (turn)"
+            f" WHERE turn IN ({marks(requests)})",
+            [it.turn for it in requests],
+        )
+        said = {(int(str(turn)), str(agent)): _said(_messages(str(text))) for turn, agent, text in found}
+        return {it.no: words for it in requests if (words := said.get((it.turn, it.agent_id)))}
+
     async def shown_by(self, decider: str, connector: str, user: str, receipt: str) -> Approval | None:
         """Return the pending request for a decider that a delivered message in a user's conversation shows."""
         found = self._reader.execute(
@@ -224,3 +240,13 @@ class ApprovalRows(Rows):
             (agent_id, agent_id),
         )
         return [rows.grant(row) for row in found]
+
+
+def _said(messages: Sequence[Message]) -> AskedWords | None:
+    """Return the last words of somebody else that stand before the first call of a tool."""
+    called = next((n for n, each in enumerate(messages) if each.tool_calls), len(messages))
+    it = next((each for each in reversed(messages[:called]) if each.role == "user" and each.text), None)
+    if it is None:
+        return None
+    text = it.text if len(it.text) <= ASKED_MAX_CHARS else f"{it.text[:ASKED_MAX_CHARS]}…"
+    return AskedWords(text=text, sender=it.sender, origin=it.origin, at_ms=it.at_ms)

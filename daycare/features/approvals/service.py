@@ -182,7 +182,10 @@ class ApprovalsService:
 
     async def show(self, no: int) -> ApprovalView:
         """Return a request with what it would change now, or what it has changed. Raises `NotFoundError`."""
-        it = await self.get(no)
+        return await self.view(await self.get(no))
+
+    async def view(self, it: Approval) -> ApprovalView:
+        """Return what `show` does of a request that is at hand."""
         if it.state is ApprovalState.PENDING:
             old = await self._there(it.action)
             new = it.action.after(old)
@@ -301,6 +304,18 @@ class ApprovalsService:
                     version = await self._store.of(DocumentRows).at(place, decided.version)
                     written[place] = version.version.hash if version is not None else ""
                 done.append((decided, None))
+            except DaycareError as error:
+                done.append((it, error))
+        return done
+
+    async def reject_each(
+        self, items: Sequence[tuple[int, str]], by: Approver, why: str
+    ) -> list[tuple[Approval, DaycareError | None]]:
+        """Reject several as seen, (number, hash), flagged ones and of any kind: what cannot be done comes with why."""
+        done: list[tuple[Approval, DaycareError | None]] = []
+        for it, seen in [(await self.get(no), seen) for no, seen in items]:
+            try:
+                done.append((await self.decide(it.no, "reject", by, seen, why=why), None))
             except DaycareError as error:
                 done.append((it, error))
         return done

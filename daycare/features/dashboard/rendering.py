@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from daycare.base.times import local_time
+from daycare.rules.shown import shown
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -73,7 +74,7 @@ def _environment() -> "Environment":
     )
     found.globals.update(mark=mark)
     found.filters.update(
-        when=when, dollars=dollars, amount=amount, markdown=markdown, address=address, plural=plural, lines=diff_lines
+        when=when, dollars=dollars, amount=amount, markdown=markdown, address=address, plural=plural, shown=shown
     )
     return found
 
@@ -130,6 +131,6 @@ def markdown(text: str) -> "Markup":
 
 
 def diff_lines(diff: str) -> list[tuple[str, str]]:
-    """Return the lines of a unified diff, each with what it is: added, removed, place or same."""
+    """Return the lines of a unified diff below its head, each with what it is: added, removed, place or same."""
     kinds = {"+": "added", "-": "removed", "@": "place"}
-    return [(kinds.get(line[:1], "same"), line) for line in diff.splitlines() if line[:3] not in ("+++", "---")]
+    return [(kinds.get(line[:1], "same"), line) for line in diff.rstrip("\n").split("\n")[2:]]

@@ -1,14 +1,17 @@
 """Which pages there are, and how one is served."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
+import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.callers import deciders
+from daycare.api.callers import deciders, persons
+from daycare.api.documents import RequestDocument, answer, body
+from daycare.base.limits import DOCUMENT_MAX_BYTES
 from daycare.features.dashboard.pages import agent, agents, approvals, costs, job, memory, people, system, work
 from daycare.features.dashboard.visit import PageRefusedError, Visit
 
@@ -16,6 +19,12 @@ Load = Callable[[Visit], Awaitable[dict[str, Any]]]
 
 _KEPT_S: Final = 365 * 24 * 3600  # of a file whose address changes with it
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+class PreviewBody(RequestDocument, frozen=True, kw_only=True):
+    """A text that somebody writes."""
+
+    text: Annotated[str, msgspec.Meta(max_length=DOCUMENT_MAX_BYTES)]
 
 
 class PageKind(NamedTuple):
@@ -38,7 +47,7 @@ _AGENTS: Final = (
 )
 _TALK: Final = (
     "message.accepted,turn.started,turn.delta,tool.started,tool.finished,turn.finished,turn.failed,turn.waiting,"
-    "model.failed,reply.sent,agent.changed,agent.died,agent.parked,approval.requested"
+    "model.failed,reply.sent,agent.changed,agent.died,agent.parked,approval.requested,document.changed"
 )
 _JOB: Final = "cron.due,cron.ran,cron.missed,cron.failed,cron.changed"
 _SPENT: Final = "model.called,budget.warned,budget.exhausted,budget.changed"
@@ -79,7 +88,15 @@ class DashboardRoutes:
     def routes(self) -> list[Route]:
         """Return the routes of the dashboard."""
         pages = [Route(kind.path, _serving(kind), name=kind.template, include_in_schema=False) for kind in PAGES]
-        return [*pages, Route("/static/{name}", self.static, include_in_schema=False)]
+        preview = Route("/preview", self.preview, methods=["POST"], include_in_schema=False)
+        return [*pages, preview, Route("/static/{name}", self.static, include_in_schema=False)]
+
+    @persons
+    async def preview(self, request: Request) -> Response:
+        """Return how a text will look, with the same cleaning as on every page."""
+        from daycare.features.dashboard import rendering
+
+        return answer({"html": str(rendering.markdown((await body(request, PreviewBody)).text))})
 
     @deciders
     async def static(self, request: Request) -> Response:

@@ -40,7 +40,11 @@ Look = Callable[[Callable[[Unextracted], bool]], Awaitable[int]]
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory as people see it. `score` and `parts` are of a search, or of the turn that it was recalled for."""
+    """A memory as people see it. `score` and `parts` are of a search, or of the turn that it was recalled for.
+
+    `turn` is the one in which it was said (0: in none), `sources` are the numbers of the log entries it was learned
+    from, as is `superseded_by` in `about`.
+    """
 
     no: int
     tier: str
@@ -54,6 +58,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     about: dict[str, Any] = {}
     score: float | None = None
     parts: dict[str, float] = {}
+    turn: int = 0
+    sources: tuple[int, ...] = ()
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,6 +245,9 @@ class MemoryControls:
 def shown(memory: StoredMemory) -> Shown:
     """Return a memory as people see it."""
     part = memory.fact or memory.entity
+    about: dict[str, Any] = msgspec.to_builtins(part) if part is not None else {}
+    if "superseded_by" in about:
+        about["superseded_by"] &= OWN_BITS
     return Shown(
         no=memory.no & OWN_BITS,
         label=label(memory),
@@ -249,7 +258,9 @@ def shown(memory: StoredMemory) -> Shown:
         origin=str(memory.origin),
         at_ms=memory.at_ms,
         hash=memory.hash,
-        about=msgspec.to_builtins(part) if part is not None else {},
+        about=about,
+        turn=0 if memory.tier is Tier.CHUNK else memory.turn,
+        sources=tuple(no & OWN_BITS for no in memory.sources),
     )
 
 

@@ -203,9 +203,10 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (form.dataset.confirm && !confirm(form.dataset.confirm)) return;
   const button = event.submitter;
+  const given = fields(form, button); // before it is disabled: such a button has no value
   if (button) button.disabled = true;
   try {
-    const sent = { body: fields(form, button), after: [] }; // a page's module may change it, and go on behind it
+    const sent = { body: given, after: [] }; // a page's module may change it, and go on behind it
     form.dispatchEvent(new CustomEvent("daycare:send", { bubbles: true, detail: sent }));
     const said = await call(form.dataset.call, sent.body);
     for (const each of sent.after) await each(said);
@@ -225,6 +226,7 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   try {
     await call(button.dataset.press, JSON.parse(button.dataset.body ?? "{}"));
+    await refresh();
   } catch (error) {
     refused(button.form ?? button.parentElement, error);
   }

@@ -1,7 +1,6 @@
 """Memory: the documents that agents and people keep, as files, and their exchange with the home's `memory/` folder.
 
-Whoever may use this API is the operator: what they write here, they also approve. What people keep whom a user has let
-in (`/ann/subuser/bob`) is not read here, nor changed.
+What operators write here, they also approve, and so do persons what is theirs (`whose.py`).
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -11,16 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.callers import Caller, caller_of, persons
 from daycare.api.described import described
 from daycare.api.documents import Limit, Number, RequestDocument, answer, body, query
-from daycare.api.routes_agents import agent_at
 from daycare.base.connector import DIRECT
-from daycare.base.documents import Attribution, DocumentVersion
-from daycare.base.errors import ForbiddenError
+from daycare.base.documents import DocumentVersion
 from daycare.base.limits import DOCUMENT_REASON_MAX_CHARS, DOCUMENT_SEARCH_MAX
-from daycare.base.messages import Origin
-from daycare.base.path import Path
-from daycare.base.scope import is_subusers
 from daycare.features.memory.documents.records import (
     Document,
     DocumentEntry,
@@ -30,6 +25,7 @@ from daycare.features.memory.documents.records import (
     LayerState,
 )
 from daycare.features.memory.documents.sharing import Exchange
+from daycare.features.memory.documents.whose import agent_of, by, check_change, check_versions, explained
 from daycare.store.records import Agent
 
 if TYPE_CHECKING:
@@ -131,23 +127,27 @@ class DocumentRoutes:
             Route("/v1/memory/import", self.take, methods=["POST"]),
         ]
 
+    @persons
     @described({200: {"agent": str, "documents": list[DocumentEntry], "total": DocumentTotal}}, query=DocumentListing)
     async def find(self, request: Request) -> Response:
         """List documents, and how much the agent's own are together."""
         wish = query(request, DocumentListing)
-        agent = await self._agent(wish)
+        agent = await self._agent(wish, caller_of(request))
         entries = await self._documents.listing(agent, wish.prefix)
         return answer({"agent": agent.path, "documents": entries, "total": await self._documents.total(agent)})
 
+    @persons
     @described({200: (DocumentReading, Document)}, query=OneVersion)
     async def read(self, request: Request) -> Response:
         """Return a document as it is, or one of its versions."""
-        wish = query(request, OneVersion)
-        agent = await self._agent(wish)
+        wish, caller = query(request, OneVersion), caller_of(request)
+        agent = await self._agent(wish, caller)
         if wish.version is None:
             return answer(await self._documents.read(agent, wish.path))
+        await check_versions(self._memory, agent, wish.path, caller)
         return answer(await self._documents.at(agent, wish.path, wish.version))
 
+    @persons
     @described(
         {200: {"agent": str, "version": DocumentVersion, "total": DocumentTotal}},
         query=One,
@@ -156,54 +156,69 @@ class DocumentRoutes:
     )
     async def write(self, request: Request) -> Response:
         """Write a document in place of what its writer saw."""
-        wish = query(request, One)
+        wish, caller = query(request, One), caller_of(request)
         new = await body(request, NewText)
-        agent = await self._agent(wish)
-        by = self._by(new.reason)
-        version = await self._documents.write(agent, wish.path, new.text, by, base_hash=new.base_hash)
+        agent = await self._agent(wish, caller)
+        check_change(caller, wish.path)
+        author = by(self._memory, caller, new.reason)
+        version = await self._documents.write(agent, wish.path, new.text, author, base_hash=new.base_hash)
         return answer({"agent": agent.path, "version": version, "total": await self._documents.total(agent)})
 
+    @persons
     @described({200: DocumentVersion}, query=Deletion, refuses=(409,))
     async def delete(self, request: Request) -> Response:
         """Delete a document of one layer; its versions stay."""
-        wish = query(request, Deletion)
-        agent = await self._agent(wish)
-        return answer(await self._documents.delete(agent, wish.path, self._by(wish.reason), base_hash=wish.base_hash))
+        wish, caller = query(request, Deletion), caller_of(request)
+        agent = await self._agent(wish, caller)
+        check_change(caller, wish.path)
+        author = by(self._memory, caller, wish.reason)
+        return answer(await self._documents.delete(agent, wish.path, author, base_hash=wish.base_hash))
 
+    @persons
     @described({200: {"versions": list[DocumentVersion]}}, query=VersionsQuery)
     async def history(self, request: Request) -> Response:
         """List a document's versions, newest first, without their texts."""
-        wish = query(request, VersionsQuery)
-        agent = await self._agent(wish)
+        wish, caller = query(request, VersionsQuery), caller_of(request)
+        agent = await self._agent(wish, caller)
+        await check_versions(self._memory, agent, wish.path, caller)
         found = await self._documents.history(agent, wish.path, before=wish.before, limit=wish.limit)
         return answer({"versions": found})
 
+    @persons
     @described({200: {"diff": str}}, query=Between)
     async def diff(self, request: Request) -> Response:
         """Show what changed between two versions; without numbers what the newest changed."""
-        wish = query(request, Between)
-        return answer({"diff": await self._documents.diff(await self._agent(wish), wish.path, wish.old, wish.new)})
+        wish, caller = query(request, Between), caller_of(request)
+        agent = await self._agent(wish, caller)
+        await check_versions(self._memory, agent, wish.path, caller)
+        return answer({"diff": await self._documents.diff(agent, wish.path, wish.old, wish.new)})
 
+    @persons
     @described({200: {"layers": list[LayerState]}}, query=One)
     async def explain(self, request: Request) -> Response:
         """Say which layers have a document, and which of them is read."""
-        wish = query(request, One)
-        return answer({"layers": await self._documents.explain(await self._agent(wish), wish.path)})
+        wish, caller = query(request, One), caller_of(request)
+        agent = await self._agent(wish, caller)
+        return answer({"layers": explained(caller, await self._documents.explain(agent, wish.path))})
 
+    @persons
     @described({200: {"found": list[DocumentHit]}}, query=DocumentQuery)
     async def search(self, request: Request) -> Response:
         """Find documents by their words."""
         wish = query(request, DocumentQuery)
-        return answer({"found": await self._documents.search(await self._agent(wish), wish.query, wish.limit)})
+        agent = await self._agent(wish, caller_of(request))
+        return answer({"found": await self._documents.search(agent, wish.query, wish.limit)})
 
+    @persons
     @described({200: DocumentVersion}, query=One, body=Undo, refuses=(409,))
     async def undo(self, request: Request) -> Response:
         """Make the text before the newest version the newest again."""
-        wish = query(request, One)
+        wish, caller = query(request, One), caller_of(request)
         how = await body(request, Undo)
-        agent = await self._agent(wish)
-        by = self._by(how.reason or "undone")
-        return answer(await self._documents.undo(agent, wish.path, by, version=how.version))
+        agent = await self._agent(wish, caller)
+        check_change(caller, wish.path)
+        author = by(self._memory, caller, how.reason or "undone")
+        return answer(await self._documents.undo(agent, wish.path, author, version=how.version))
 
     @described({200: Exchange}, refuses=(409,))
     async def export(self, request: Request) -> Response:
@@ -215,20 +230,5 @@ class DocumentRoutes:
         """Let the store follow the files in `memory/`, and the files the store."""
         return answer(await self._sharing.take(author=self._author, user=self._memory.owner))
 
-    def _by(self, reason: str) -> Attribution:
-        return Attribution(origin=Origin.PERSON, author=self._author, approver=self._author, reason=reason)
-
-    async def _agent(self, wish: Whose) -> Agent:
-        return await agent_of(self._memory, wish.agent)
-
-
-async def agent_of(memory: "MemoryFeature", at: str | None) -> Agent:
-    """Return the agent whose memory is meant. Raises `ForbiddenError` for that of a person whom a user has let in."""
-    if at is not None:
-        agent = await agent_at(memory, at)
-        if is_subusers(agent.path):
-            raise ForbiddenError("OTHER_USER", f"using the memory of {agent.path}: it is theirs alone")
-        return agent
-    path = Path.connector(memory.owner, DIRECT)
-    # Before the first word was said there is nobody whose documents could be written.
-    return await memory.directory.find(str(path)) or await memory.directory.create(path, origin=Origin.PERSON)
+    async def _agent(self, wish: Whose, caller: Caller) -> Agent:
+        return await agent_of(self._memory, wish.agent, caller)
