@@ -85,9 +85,8 @@ class Contexts:
     ) -> "Window":
         """Return a turn's window; `steps` are those journaled so far, `number` takes the next step's number."""
         compactions = sum(step.kind == "summary" for step in steps)
-        return Window(
-            self, agent, user, turn, number, compactions, client_conversation(rows) if turn.session == APART else None
-        )
+        instead = client_conversation(rows) if turn.session <= APART else None
+        return Window(self, agent, user, turn, number, compactions, instead)
 
     def remembered(self, agent_id: str, session: int) -> Remembered:
         """Return what is remembered of a session, to be read or written."""

@@ -274,7 +274,7 @@ class Thinker:
         payer = Payer.of(agent, turn.turn, turn.trace, background=background)
         said = [*request.messages, *course.said]
         answer = await course.window.infer(plan, request, said, payer, show, failed)
-        if turn.session != APART:  # nothing is kept of which it could be made again
+        if turn.session > APART:  # nothing is kept of which it could be made again
             shown = course.window.shown(course.prompt.base, course.prompt.recalled, len(course.said))
             course.shown = shown.goes_on(course.shown)
         course.model_calls += 1

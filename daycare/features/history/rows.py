@@ -27,7 +27,7 @@ class HistoryRows(Rows):
         for row in self._reader.execute(
             "SELECT t.turn, t.session, t.trace, t.started_at, h.ended_at, h.state, h.error, h.messages"
             " FROM turns t JOIN history h ON h.turn = t.turn WHERE t.agent_id = ? AND t.turn < ?"
-            " AND t.session <> ? AND h.state NOT IN ('split', 'continued') ORDER BY t.turn DESC LIMIT ?",
+            " AND t.session > ? AND h.state NOT IN ('split', 'continued') ORDER BY t.turn DESC LIMIT ?",
             (agent_id, before, APART, limit + 1),
         ):
             left -= len(str(row[7]))

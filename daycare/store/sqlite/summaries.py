@@ -71,7 +71,7 @@ class Summaries:
         """
         rows = self._reader.execute(
             "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
-            " WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session <> ? ORDER BY t.turn DESC",
+            " WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session > ? ORDER BY t.turn DESC",
             (agent_id, after, before, APART),
         )
         past = _until((row for row in rows), session, max_chars, after, max_messages)
