@@ -187,9 +187,10 @@ class Window:
         self._told: tuple[int, int] = (0, 0)  # what was last reported: left out up to, and results
         self._last: tuple[ContextView, Sequence[Message]] | None = None  # what was sent, and the turn's own words in it
 
-    def shown(self, base: PromptBase, recollection: Recollection, said: int) -> ShownPrompt:
-        """Return what the last call was shown, which had `said` messages of the turn."""
-        assert self._last is not None, "nothing was sent yet"
+    def shown(self, base: PromptBase, recollection: Recollection, said: int) -> ShownPrompt | None:
+        """Return what the last call was shown, which had `said` messages of the turn; None where there was none."""
+        if self._last is None:
+            return None
         view, own = self._last
         changed = self._shortener.count or len(own) > said  # shortened, or with what plugins have added
         return ShownPrompt(

@@ -206,6 +206,7 @@ class TurnStore:
         code: str,
         reason: str,
         history: Sequence[Message] = (),
+        shown: ShownPrompt | None = None,
         replies: Sequence[Reply] = (),
         posts: Sequence[Envelope] = (),
         answers: Sequence[int] = (),
@@ -223,6 +224,8 @@ class TurnStore:
                 inbox.bury(tx, seq, code, reason, turn.attempt)
             mailbox.complete(tx, agent.id, answers, turn.turn, "")
             _send(tx, agent, turn, replies, Effects(posts=tuple(posts)))
+            if shown is not None:
+                tx.tell(PromptShown(shown))
 
         await self._write(run)
 
