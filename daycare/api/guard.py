@@ -139,7 +139,7 @@ class NetworkGuard:
             text = header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
             return self._known(await self._callers.caller(text, peer.address) if text else None, peer)
         if ticket := tickets.taken(scope):
-            return self._known(await self._callers.ticket_holder(ticket, peer.address), peer)
+            return self._known(await self._callers.ticket_holder(ticket, scope["path"], peer.address), peer)
         if session := session_in(headers.get("cookie", "")):
             caller = self._known(await self._callers.browser(session, peer.address), peer)
             if scope["type"] == "websocket" or scope["method"] not in READS:

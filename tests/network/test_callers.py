@@ -58,6 +58,7 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     decisions = {"GET /v1/approvals", "GET /v1/approvals/1", "POST /v1/approvals/approve", "GET /v1/openapi.json"}
     decisions |= {"POST /v1/approvals/1/decide", "POST /v1/approvals/1/undo"}
     talk = {"POST /v1/messages", "POST /v1/stop", "GET /v1/inbox", "GET /v1/replies", "POST /v1/replies/ack"}
+    talk |= {"POST /v1/files", "GET /v1/files/1"}
     openai = {"GET models", "GET models/1", "POST chat/completions", "POST embeddings"}
     openai |= {"POST responses", "GET responses/1", "DELETE responses/1"}
     openai = {each.replace(" ", " /openai/v1/") for each in openai}
