@@ -47,9 +47,10 @@ class Core(NamedTuple):
 class Feature:
     """What a capability brings; each part is optional.
 
-    `name` is its key in `GET /v1/status`. What is posted to `uploads`, paths of its routes, may be of any size: they
-    read it themselves. `bodies` are those that take larger ones than others, in bytes. Routes that are `first` are
-    there from the start: whoever watches a daemon asks for them. The paths of others are theirs alone.
+    `name` is its key in `GET /v1/status`. What is posted to `uploads`, paths of its routes, may be of any size:
+    they read it themselves. `bodies` are those that take larger ones than others, in bytes; `/v1/x/` are all below
+    it. Routes that are `first` are there from the start: whoever watches a daemon asks for them. The paths of
+    others are theirs alone.
     """
 
     name: ClassVar[str]

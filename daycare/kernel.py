@@ -203,10 +203,11 @@ class Kernel:
     def _build_turns(self) -> None:
         store, bus, clock, hooks = self.store, self.bus, self.clock, self.extensions.hooks
         self.deliveries = Deliveries(self.directory, self.notifier, self.connectors)
-        self.endings = Endings(
-            store, self.notifier, bus, clock, self.connectors, hooks, self.deliveries, self.provenance
-        )
         thinker = Thinker(store, self.pool, self.runner, self.contexts, bus, clock)
+        self.endings = Endings(
+            *(store, self.notifier, bus, clock, self.connectors, hooks, self.deliveries, self.provenance),
+            thinker.unanswered,
+        )
         self.memory.begin(thinker, self.prompts.drop)
         self.turns = Turns(
             TurnJournal(store, bus, clock, self.connectors),

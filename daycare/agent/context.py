@@ -85,9 +85,8 @@ class Contexts:
     ) -> "Window":
         """Return a turn's window; `steps` are those journaled so far, `number` takes the next step's number."""
         compactions = sum(step.kind == "summary" for step in steps)
-        return Window(
-            self, agent, user, turn, number, compactions, client_conversation(rows) if turn.session == APART else None
-        )
+        instead = client_conversation(rows) if turn.session <= APART else None
+        return Window(self, agent, user, turn, number, compactions, instead)
 
     def remembered(self, agent_id: str, session: int) -> Remembered:
         """Return what is remembered of a session, to be read or written."""
@@ -188,9 +187,10 @@ class Window:
         self._told: tuple[int, int] = (0, 0)  # what was last reported: left out up to, and results
         self._last: tuple[ContextView, Sequence[Message]] | None = None  # what was sent, and the turn's own words in it
 
-    def shown(self, base: PromptBase, recollection: Recollection, said: int) -> ShownPrompt:
-        """Return what the last call was shown, which had `said` messages of the turn."""
-        assert self._last is not None, "nothing was sent yet"
+    def shown(self, base: PromptBase, recollection: Recollection, said: int) -> ShownPrompt | None:
+        """Return what the last call was shown, which had `said` messages of the turn; None where there was none."""
+        if self._last is None:
+            return None
         view, own = self._last
         changed = self._shortener.count or len(own) > said  # shortened, or with what plugins have added
         return ShownPrompt(

@@ -30,6 +30,7 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, InboxRow, Reply, Step, Turn, TurnEnd
 from daycare.store.records_conversations import APART
+from daycare.store.records_prompts import ShownPrompt
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
@@ -48,6 +49,7 @@ class Endings:
     hooks: Hooks
     deliveries: Deliveries
     provenance: Provenance
+    unanswered: Bounded[int, ShownPrompt]  # by turn, what its last call was shown, if that was not answered
     # (agent, why there is no budget)
     told: Bounded[tuple[str, str], None] = field(default_factory=lambda: Bounded(BUDGET_TOLD_MAX))
 
@@ -107,7 +109,7 @@ class Endings:
             replies=replies,
             deliveries=deliveries,
             effects=replace(thought.effects, posts=(*thought.effects.posts, *answers, *notes)),
-            shown=thought.shown,
+            shown=thought.shown or self.unanswered.pop(turn.turn, None),
         )
         begun = await with_retry(lambda: self.store.turns.finish(agent, turn, end, following))
         self._tell_finished(agent, turn, thought, end.seqs, stopped=stopped)
@@ -241,6 +243,7 @@ class Endings:
         if turn.state != "open":
             lane.turn = None
             return
+        self.unanswered.pop(number, None)  # no model was shown it
         sorry = self._no_budget(agent, error)
         if any(step.kind in ("model", "tool") for step in steps):
             lane.drop({row.seq for row in rows})
@@ -298,6 +301,7 @@ class Endings:
                 code=error.code,
                 reason=error.message,
                 history=history if turn.session != APART else (),
+                shown=self.unanswered.pop(turn.turn, None),
                 replies=replies,
                 posts=posts,
                 answers=[row.seq for row in answers if row.seq not in turn.seqs],

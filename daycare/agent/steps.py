@@ -20,6 +20,7 @@ from daycare.agent.kinds import chains_of, is_background, messages_of
 from daycare.agent.recall import NOTHING, Recollection
 from daycare.agent.tool_results import answer_to, answers_among, tool_message, uncertain, warning
 from daycare.base import foreign
+from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
 from daycare.base.limits import PROGRESS_MAX_CHARS
@@ -36,6 +37,7 @@ from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 from daycare.tools.runner import Done, Runner
 
+PROMPTS_UNANSWERED_MAX: Final = 256  # turns whose last call failed and that have not ended, some KB each
 MODEL_STEPS_MAX: Final = 16  # model calls in one turn; ends a loop of tool calls
 TOOL_CALLS_MAX: Final = 32  # in one reply of a model; parallel calls are a handful
 
@@ -123,13 +125,17 @@ class Course:
 
 
 class Thinker:
-    """Runs the loop of a turn with the pool's models and the runner's tools."""
+    """Runs the loop of a turn with the pool's models and the runner's tools.
+
+    `unanswered` has what models were shown last in turns that failed, or were cancelled, before one answered.
+    """
 
     def __init__(self, store: Store, pool: Pool, runner: Runner, contexts: Contexts, bus: Bus, clock: Clock) -> None:
         self._store = store
         self._pool = pool
         self._runner = runner
         self._contexts = contexts
+        self.unanswered: Bounded[int, ShownPrompt] = Bounded(PROMPTS_UNANSWERED_MAX)  # by turn
         self._bus = bus
         self._clock = clock
 
@@ -273,10 +279,13 @@ class Thinker:
         background = {row.envelope.origin for row in course.rows} <= {Origin.CRON, Origin.WEBHOOK}
         payer = Payer.of(agent, turn.turn, turn.trace, background=background)
         said = [*request.messages, *course.said]
-        answer = await course.window.infer(plan, request, said, payer, show, failed)
-        if turn.session != APART:  # nothing is kept of which it could be made again
+        try:
+            answer = await course.window.infer(plan, request, said, payer, show, failed)
+        finally:
             shown = course.window.shown(course.prompt.base, course.prompt.recalled, len(course.said))
-            course.shown = shown.goes_on(course.shown)
+            if shown is not None and turn.session > APART:  # else nothing is kept of which it could be made again
+                self.unanswered[turn.turn] = shown.goes_on(course.shown)
+        course.shown = self.unanswered.pop(turn.turn, None)
         course.model_calls += 1
         course.usage = course.usage + answer.completion.usage
         return answer

@@ -1,6 +1,7 @@
 """The application: all routes, one way to refuse, one bound for bodies."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any, Final
 
 import trio
@@ -27,6 +28,7 @@ from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import FILE_MAX_BYTES
 
 API_BODY_MAX_BYTES: Final = 256 * 1024  # a message of 64 KiB escaped as JSON fits
+API_STRANGERS_BODIES: Final = 2  # long bodies of senders who show only then that they know a secret, at once
 API_BODY_READ_MAX_BYTES: Final = 4 * 1024 * 1024  # of a refused body, so that its sender sees the refusal
 API_BODY_DEADLINE_S: Final = 30.0  # a body on a Unix socket arrives at once
 
@@ -129,13 +131,15 @@ class BodyBound:
     """Reads every request's body before its route runs, and refuses what is too large or too slow.
 
     Also for routes that take no body: the server's connection waits until somebody has read it. What is posted to
-    `uploads` is read by its route; `bodies` are routes that take larger ones, in bytes.
+    `uploads` is read by its route; `bodies` are routes that take larger ones, in bytes. One that ends with a slash is
+    all below it, where anybody may call: there a larger body says how long it is, and few are read at once.
     """
 
     def __init__(self, app: ASGIApp, uploads: Collection[str], bodies: Mapping[str, int]) -> None:
         self._app = app
         self._uploads = uploads
         self._most = {routes_files.FILES: FILE_MAX_BYTES, **bodies}
+        self._strangers = trio.Semaphore(API_STRANGERS_BODIES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -143,11 +147,14 @@ class BodyBound:
             await self._app(scope, receive, send)
             return
         try:
-            most = self._most.get(scope["path"], API_BODY_MAX_BYTES)
-            if _announced(scope) > max(API_BODY_READ_MAX_BYTES, most):
+            most, announced = self._most.get(scope["path"], API_BODY_MAX_BYTES), _announced(scope)
+            if is_strangers := announced > most and (below := scope["path"].rpartition("/")[0] + "/") in self._most:
+                most = self._most[below]
+            if announced > max(API_BODY_READ_MAX_BYTES, most):
                 raise _too_large(most)
             with trio.fail_after(API_BODY_DEADLINE_S):
-                body = await _read(receive, most)
+                async with self._strangers if is_strangers else nullcontext():
+                    body = await _read(receive, most)
         except trio.TooSlowError:
             late = InvalidError("BODY_LATE", f"reading a body: it was not complete after {API_BODY_DEADLINE_S:g} s")
             await errors.refuse(late, scope, receive, send)

@@ -98,8 +98,8 @@ class Callers(Protocol):
         """Return who has logged a browser in."""
         ...
 
-    async def ticket_holder(self, ticket: str, address: str) -> Caller | None:
-        """Return who was given a ticket, which is used up by that."""
+    async def ticket_holder(self, ticket: str, path: str, address: str) -> Caller | None:
+        """Return who was given a ticket for a path, which is used up by that."""
         ...
 
     async def wait_for_one(self, missing: Callable[[], None]) -> None:

@@ -34,11 +34,12 @@ _PREFLIGHT: Final = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
     (
         b"access-control-allow-headers",
-        b"authorization, content-type, idempotency-key, last-event-id, traceparent,"
+        b"authorization, content-type, idempotency-key, if-match, last-event-id, traceparent,"
         b" x-daycare-conversation, x-daycare-task",
     ),
     (b"access-control-max-age", b"600"),
 )
+_EXPOSED: Final = ((b"access-control-expose-headers", b"etag, retry-after, traceparent"), (b"vary", b"origin"))
 
 
 class NetworkGuard:
@@ -139,7 +140,7 @@ class NetworkGuard:
             text = header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
             return self._known(await self._callers.caller(text, peer.address) if text else None, peer)
         if ticket := tickets.taken(scope):
-            return self._known(await self._callers.ticket_holder(ticket, peer.address), peer)
+            return self._known(await self._callers.ticket_holder(ticket, scope["path"], peer.address), peer)
         if session := session_in(headers.get("cookie", "")):
             caller = self._known(await self._callers.browser(session, peer.address), peer)
             if scope["type"] == "websocket" or scope["method"] not in READS:
@@ -205,8 +206,8 @@ def _shared(origin: str, send: Send) -> Send:
 
     async def told(message: dict[str, object]) -> None:
         if message["type"] == "http.response.start":
-            headers = [*message["headers"], (b"access-control-allow-origin", origin.encode("latin-1"))]  # type: ignore[misc]
-            message = {**message, "headers": [*headers, (b"vary", b"origin")]}
+            headers = [*message["headers"], (b"access-control-allow-origin", origin.encode("latin-1")), *_EXPOSED]  # type: ignore[misc]
+            message = {**message, "headers": headers}
         await send(message)
 
     return told  # type: ignore[return-value]

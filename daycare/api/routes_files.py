@@ -1,6 +1,7 @@
 """Files in and out: what messages name, and what comes with replies."""
 
 import mimetypes
+from collections.abc import Sequence
 from typing import Annotated, Final
 from urllib.parse import quote
 
@@ -15,15 +16,18 @@ from daycare.api.documents import Number, RequestDocument, answer, query
 from daycare.api.services import Services
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.ids import new_trace_id
+from daycare.base.limits import FILES_MAX
 from daycare.base.messages import File, Origin
+from daycare.store.sqlite.store import Store
 
 FILES = "/v1/files"
 _BYTES: Final = "application/octet-stream"
 _PICTURES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))  # a page may show them
+FileNumbers = Annotated[tuple[Number, ...], msgspec.Meta(max_length=FILES_MAX)]
 
 
 class UploadQuery(RequestDocument, frozen=True, kw_only=True):
-    """A file of which the body is the bytes. `key` makes a repeat harmless; `user` is whose it is."""
+    """A file of which the body is the bytes, the caller's or the `user`'s. `key` makes a repeat harmless."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
     type: str = ""
@@ -32,7 +36,7 @@ class UploadQuery(RequestDocument, frozen=True, kw_only=True):
 
 
 class FileOwner(RequestDocument, frozen=True, kw_only=True):
-    """Whose file it is; the operator's by default."""
+    """Whose file it is; the caller's by default."""
 
     user: str | None = None
 
@@ -85,8 +89,17 @@ class FileRoutes:
     def _whose(self, request: Request, wanted: str | None) -> str:
         """Return the user whose files are meant. Raises `NotFoundError` for another person's."""
         caller = caller_of(request)
-        user = wanted or caller.user or self._services.owner
+        user = (caller.user or self._services.owner) if wanted is None else wanted
         caller.check_user(user)
         if caller.paths:
             caller.check_path(f"/{user}/**")  # files are kept for a user: one that is for some agents has none
         return user
+
+
+async def attached(store: Store, numbers: Sequence[int], user: str) -> tuple[File, ...]:
+    """Return files of a user that are to go with a message. Raises `NotFoundError` FILE_UNKNOWN."""
+    found = [await store.files.get(number, user) for number in numbers]
+    for number, file in zip(numbers, found, strict=True):
+        if file is None:
+            raise NotFoundError("FILE_UNKNOWN", f"attaching file {number}: {user} has none", hint="upload it first")
+    return tuple(file for file in found if file is not None)

@@ -17,13 +17,13 @@ from daycare.api.documents import Limit, Number, PathQuery, RequestDocument, ans
 from daycare.api.errors import error_view
 from daycare.api.replies import DirectReplies
 from daycare.api.routes_agents import agent_at, agent_view
+from daycare.api.routes_files import FileNumbers, attached
 from daycare.api.services import Services
 from daycare.api.stopping import fresh_key, stop_turn
 from daycare.api.wanted import outcome
 from daycare.base.connector import DIRECT
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
-from daycare.base.limits import API_WAIT_MAX_S, FILES_MAX, OUTBOX_MAX_MESSAGES
-from daycare.base.messages import File
+from daycare.base.limits import API_WAIT_MAX_S, OUTBOX_MAX_MESSAGES
 from daycare.observe.spans import accept_id, joined, trace_id
 from daycare.plugin import Inbound
 from daycare.store.records import Agent, InboxRow, OutboxRow, Receipt
@@ -41,7 +41,7 @@ class PostBody(RequestDocument, frozen=True, kw_only=True):
     """
 
     text: str
-    files: Annotated[tuple[Number, ...], msgspec.Meta(max_length=FILES_MAX)] = ()
+    files: FileNumbers = ()
     path: str | None = None
     all: bool = False
     key: str | None = None
@@ -104,7 +104,7 @@ class Messages:
         user = caller.user or self._services.owner if wish.user is None else wish.user
         caller.check_user(user)
         caller.check_path(wish.path or f"/{user}/{'**' if wish.all or caller.paths else DIRECT}")
-        files = [await self._file(number, user) for number in wish.files]
+        files = await attached(self._store, wish.files, user)
         if wish.instead:
             await self._check_last(wish.path or f"/{user}/{DIRECT}", wish.instead, wish.key)
         outside = joined(request.headers.get("traceparent", ""))
@@ -115,7 +115,7 @@ class Messages:
             sender=f"{DIRECT}:{user}",
             key=fresh_key() if wish.key is None else wish.key,
             text=wish.text,
-            files=tuple(files),
+            files=files,
             path=wish.path or "",
             instead=wish.instead,
             trace=outside.trace if outside is not None else "",
@@ -160,12 +160,6 @@ class Messages:
                 f"posting to {path} in place of turn {turn}: it is not the last one, or a turn runs now",
                 hint=f"stop what runs, and take the number of the last turn: daycare history {path} --limit 1",
             )
-
-    async def _file(self, number: int, user: str) -> File:
-        file = await self._store.files.get(number, user)
-        if file is None:
-            raise NotFoundError("FILE_UNKNOWN", f"attaching file {number}: {user} has none", hint="upload it first")
-        return file
 
     @persons
     @described({202: Receipt}, body=PathQuery, refuses=(409,))

@@ -7,6 +7,7 @@ import msgspec
 from daycare.api.callers import persons
 from daycare.api.following import HEARD, follow
 from daycare.api.replies import DirectReplies, spoken
+from daycare.api.routes_files import FileNumbers, attached
 from daycare.api.services import Services
 from daycare.api.sockets import ClientMessage, Heard, Ok, ServerMessage, Socket, SocketPart, refusal
 from daycare.api.stopping import fresh_key, stop_turn
@@ -23,10 +24,14 @@ WS_DELTAS_S: Final = 0.02  # pieces of an answer that come within it are sent to
 
 
 class ChatSend(ClientMessage, frozen=True, kw_only=True, tag="chat.send"):
-    """Say something to the agent at `path`, without one to the user's `direct`. A repeat of a `key` is harmless."""
+    """Say something to the agent at `path`, without one to the user's `direct`. A repeat of a `key` is harmless.
+
+    `files` are numbers of the user's files that were uploaded before.
+    """
 
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     text: str
+    files: FileNumbers = ()
     path: str | None = None
     key: Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_MAX_CHARS)] | None = None
 
@@ -109,6 +114,7 @@ class Chatting(SocketPart):
             raise BusyError(
                 "CHATS_FULL", f"sending {wish.id}: {WS_CHATS_MAX} messages of this socket are being answered"
             )
+        files = await attached(self._services.store, wish.files, user)
         heard = self._services.bus.subscribe(types=HEARD)
         receipt = await self._services.accept(
             Inbound(
@@ -116,6 +122,7 @@ class Chatting(SocketPart):
                 sender=f"{DIRECT}:{user}",
                 key=fresh_key() if wish.key is None else wish.key,
                 text=wish.text,
+                files=files,
                 path=wish.path or "",
             )
         )

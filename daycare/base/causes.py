@@ -19,13 +19,15 @@ class ClientSaid(msgspec.Struct, frozen=True, array_like=True):
 class ClientContext(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the program in which somebody writes adds to a message, for the turn that answers it.
 
-    `system` is what it says about the answer. `apart`: the turn stands alone, with what was `said` before, oldest
-    first, in place of the agent's conversation, and leaves nothing in it.
+    `system` is what it says about the answer. `apart`: the turn stands beside the agent's conversation, with what was
+    `said` before, oldest first, in its place, and leaves nothing in it; it is remembered if `conversation` names one
+    that is kept, and else leaves nothing at all.
     """
 
     system: str = ""
     apart: bool = False
     said: tuple[ClientSaid, ...] = ()
+    conversation: str = ""
 
 
 class Person(msgspec.Struct, frozen=True, omit_defaults=True, tag="person"):
@@ -48,7 +50,7 @@ class Person(msgspec.Struct, frozen=True, omit_defaults=True, tag="person"):
 
     @property
     def apart(self) -> bool:
-        """Whether its turn stands alone."""
+        """Whether its turn stands beside the agent's conversation."""
         return self.client is not None and self.client.apart
 
 

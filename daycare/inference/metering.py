@@ -13,7 +13,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.errors import DaycareError, ForbiddenError, InvalidError
-from daycare.base.messages import Usage
+from daycare.base.messages import Message, Usage
 from daycare.inference.catalog import ModelFacts
 from daycare.inference.names import ModelChoice
 from daycare.plugin import Completion, InferRequest
@@ -180,6 +180,10 @@ class Meter:
                 await self._gate.release(self._reservation)
             else:
                 await self._gate.strand(self._reservation)
+
+    def read(self) -> None:
+        """Know that the call has taken what was asked, and nothing was written."""
+        self.answered(Completion(message=Message("assistant", ()), finish="stop"))
 
     @property
     def took_ms(self) -> int:

@@ -23,11 +23,13 @@ from daycare.base.errors import (
 from daycare.base.limits import (
     BREAKER_PAUSE_S,
     CONTEXT_OUTPUT_TOKENS,
+    EMBED_QUESTION_S,
     MODEL_INFER_MAX_S,
     MODEL_OUTPUT_TOKENS,
     TURN_DEADLINE_S,
 )
-from daycare.inference import survey
+from daycare.base.messages import Message, Text
+from daycare.inference import catalog, survey
 from daycare.inference.call import call
 from daycare.inference.catalog import ModelFacts
 from daycare.inference.metering import INSTALLATION, Bill, BudgetGate, Meter, Open, Payer
@@ -173,6 +175,16 @@ class Pool:
             if left:
                 await trio.sleep(pause_s)
         raise self._nobody(plan, failed)
+
+    def embeds(self, name: str, texts: Sequence[str], payer: Payer) -> Meter:
+        """Return the meter of one call for the vectors of texts, made by the embedder `name`, PROVIDER/MODEL."""
+        provider, _, model = name.partition("/")
+        source = self._now.providers.get(provider)
+        facts = catalog.facts(provider, model) if source is None else source.facts(model)
+        said = (Message("user", tuple(map(Text, texts))),)
+        request = InferRequest(model=model, system="", messages=said, max_output_tokens=1)
+        ends_at = trio.current_time() + EMBED_QUESTION_S
+        return Meter(self._gate, payer, ModelChoice(provider, model), facts, request, ends_at)
 
     @property
     def sources(self) -> Providers:

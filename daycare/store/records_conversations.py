@@ -1,12 +1,26 @@
 """What is read of conversations: the turns of a session that have ended."""
 
+import hashlib
 from typing import Final
 
 import msgspec
 
+from daycare.base.causes import ClientContext
 from daycare.base.messages import Message
 
-APART: Final = 0  # the session of turns that stand alone: an agent's own begin at 1
+# The session of turns that stand alone. An agent's own begin at 1; below it are those of conversations that programs
+# name: what is said in them is history, and part of no prompt but by the program's account.
+APART: Final = 0
+_SESSION_BYTES: Final = 6  # of a hash: no two conversations of an agent are ever the same
+
+
+def session_of(client: ClientContext | None, current: int) -> int:
+    """Return the session of what somebody says with such a client, to an agent that is in the session `current`."""
+    if client is None or not client.apart:
+        return current
+    if not client.conversation:
+        return APART
+    return ~int.from_bytes(hashlib.blake2b(client.conversation.encode(), digest_size=_SESSION_BYTES).digest())
 
 
 class PastTurn(msgspec.Struct, frozen=True):

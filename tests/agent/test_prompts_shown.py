@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from daycare.base.documents import Attribution, Layer, NewVersion, Place
-from daycare.base.errors import NotFoundError
+from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.messages import Message, Origin
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.history.prompt_records import ShownToModel
@@ -198,6 +198,31 @@ async def test_what_plugins_and_helpers_read_is_shown_too(tmp_path: Path, autoju
             it = await shown(house, turn)
             [sent] = [each for each in house.model.history if spoken(it) == [(m.role, m.parts) for m in each.messages]]
             check(it, sent)
+
+
+async def test_a_call_that_failed_or_was_stopped_is_shown_too(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        house.model.enqueue(call(("clock", {})), InvalidError("MODEL_REFUSED", "no"))
+        with pytest.raises(ConflictError, match="given up"):
+            await house.talk("this fails")
+        it = await shown(house, await last_turn(house))
+        check(it, house.model.history[-1])
+        assert it.calls == 2 and spoken(it)[-1][0] == "tool"
+        house.model.enqueue(1_000.0)
+        asked = await house.say("this is stopped")
+        await trio.sleep(5)
+        await house.talk("/stop")
+        await house.hear(asked)
+        check(await shown(house, await last_turn(house)), house.model.history[-1])
+
+
+async def test_what_a_memory_worker_read_last_is_shown_too(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_daemon(tmp_path, location="daycare.db", curates=True) as house:
+        await house.talk("My sister Clara lives in Bern.")
+        await trio.sleep(3 * 3_600)
+        it = await shown(house, await last_turn(house))
+        assert it.path == "/ann/direct/memory" and "Clara" in str(spoken(it))
+        check(it, house.model.history[-1])
 
 
 async def test_a_turn_without_a_model_says_so(tmp_path: Path, autojump_clock: object) -> None:

@@ -1,5 +1,7 @@
 """Signatures: the examples that GitHub and Standard Webhooks publish, and everything that is not quite one."""
 
+import hmac
+
 import pytest
 
 from daycare.base.errors import InvalidError
@@ -54,6 +56,20 @@ def test_the_published_example_of_standard_webhooks_is_genuine_at_its_time() -> 
     assert schemes.is_genuine(HookScheme.STANDARD, [STANDARD_SECRET], older, STANDARD_BODY)
 
 
+def test_what_stripe_signs_is_genuine_at_its_time_whichever_signature_it_is() -> None:
+    """As https://docs.stripe.com/webhooks#verify-manually has it: HMAC-SHA256 of `t`, a dot and the body, in hex."""
+    body, at_s = b'{"id": "evt_1", "type": "invoice.paid"}', 1_492_774_577
+    right = hmac.new(OTHER.encode(), b"%d." % at_s + body, "sha256").hexdigest()
+    headers = {"stripe-signature": f"t={at_s},v1={'0' * 64},v1={right},v0={'1' * 64}"}
+    assert schemes.is_genuine(HookScheme.STRIPE, [OTHER], headers, body)
+    assert schemes.is_fresh(HookScheme.STRIPE, headers, at_s + 300)
+    assert not schemes.is_fresh(HookScheme.STRIPE, headers, at_s + 301)
+    assert schemes.delivery_of(HookScheme.STRIPE, headers, {"id": "evt_1"}) == "evt_1"
+    for wrong in (f"t={at_s + 1},v1={right}", f"t={at_s},v0={right}", f"v1={right}", f"t={at_s}", "", ",=,t,"):
+        assert not schemes.is_genuine(HookScheme.STRIPE, [OTHER], {"stripe-signature": wrong}, body), wrong
+    assert not schemes.is_fresh(HookScheme.STRIPE, {"stripe-signature": f"v1={right}"}, at_s)
+
+
 def test_one_of_several_signatures_is_enough_and_only_some_are_looked_at() -> None:
     right, wrong = STANDARD["webhook-signature"], "v1,AAAA"
     several = STANDARD | {"webhook-signature": f"v1a,xyz {wrong} {right}"}
@@ -94,7 +110,7 @@ def test_what_a_new_secret_signs_is_genuine_and_an_empty_delivery_is_not(scheme:
     secret = schemes.check_secret(scheme, schemes.new_secret(scheme))
     headers = schemes.signed(scheme, secret, b"{}", delivery="d1", event="push", now_s=1_000.0)
     assert schemes.is_genuine(scheme, [secret], headers, b"{}")
-    assert schemes.delivery_of(scheme, headers) == "d1"
+    assert schemes.delivery_of(scheme, headers, {"id": "d1"}) == "d1"
     assert not schemes.is_genuine(scheme, [secret], {}, b"")
     assert not schemes.is_genuine(scheme, [schemes.new_secret(scheme)], headers, b"{}")
 

@@ -64,7 +64,9 @@ class Talking:
 
 
 @asynccontextmanager
-async def talk_over(stream: trio.SocketStream, headers: dict[str, str], queue: int = 1_000) -> AsyncIterator[Talking]:
+async def talk_over(
+    stream: trio.SocketStream | trio.SSLStream[trio.SocketStream], headers: dict[str, str], queue: int = 1_000
+) -> AsyncIterator[Talking]:
     """Open a socket over a stream; beyond `queue` messages nothing is read. Raises `ConnectionRejected`."""
     async with trio.open_nursery() as nursery:
         with trio.fail_after(PATIENCE_S):

@@ -38,6 +38,8 @@ def test_a_page_of_a_listed_origin_may_ask_first_and_read_the_answer(network: Ne
     assert "authorization" in asked.headers["access-control-allow-headers"]
     answer = network.call("operator", "GET", "/v1/status", headers=page)
     assert answer.status_code == 200 and answer.headers["access-control-allow-origin"] == "https://chat.example"
+    assert "etag, retry-after" in answer.headers["access-control-expose-headers"]
+    assert "if-match" in asked.headers["access-control-allow-headers"]
     assert network.call("", "GET", "/v1/status", headers=page).status_code == 401
 
 

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 import trio
 from trio_websocket import ConnectionRejected
@@ -133,6 +134,23 @@ async def test_an_answer_comes_as_it_is_made_and_at_the_end_as_a_whole(network: 
     with trio.fail_after(20):
         while (await trio.to_thread.run_sync(inbox)).json()["replies"]:
             await trio.lowlevel.checkpoint()
+
+
+async def test_files_that_were_uploaded_go_with_a_message(network: Network) -> None:
+    url = f"http://127.0.0.1:{network.port}/v1/files"
+    headers = {who: {"Authorization": f"Bearer {network.tokens[who]}"} for who in ("ann", "bob")}
+    async with httpx.AsyncClient() as client:
+        sent = (await client.post(url, params={"name": "list.txt"}, content=b"milk", headers=headers["bob"])).json()
+        assert (await client.get(f"{url}/{sent['id']}", headers=headers["bob"])).content == b"milk"
+        for whose in ({}, {"user": "bob"}):
+            assert (await client.get(f"{url}/{sent['id']}", headers=headers["ann"], params=whose)).status_code == 404
+    async with talk(network, "ann") as ann, talk(network, "bob") as bob:
+        refused = await ann.asked("chat.send", text="what is it?", files=[sent["id"]])
+        assert refused["code"] == "FILE_UNKNOWN", "it is another person's"
+        await bob.say("chat.send", id="c1", text="what is on my list?", files=[sent["id"]])
+        assert (await bob.hears("chat.reply"))["state"] == "done"
+    [turn, *_] = network.locally("GET", "/v1/history", path="/bob/direct")["turns"]
+    assert [part["name"] for part in turn["messages"][0]["parts"] if "name" in part] == ["list.txt"]
 
 
 async def test_what_cannot_be_read_is_refused_and_the_socket_stays_open(network: Network) -> None:

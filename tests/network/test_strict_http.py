@@ -1,5 +1,6 @@
 """What a proxy and we could read differently is refused, and nothing after it is taken for a request."""
 
+import json
 import socket
 from typing import Final
 
@@ -61,6 +62,10 @@ def test_what_two_programs_may_read_differently_is_refused_and_the_connection_en
         answer = sent(network, text)
         assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 431", b"HTTP/1.1 501", b"HTTP/1.1 505")), (name, answer)
         assert answer.count(b"HTTP/1.1 ") == 1, (name, answer)
+        told = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+        assert told["code"] in ("REQUEST_UNREADABLE", "HOST_UNKNOWN", "TOKEN_NEEDED"), (name, answer)
+        assert "smuggled" not in told["message"].lower() and network.tokens["operator"] not in str(told)
+    assert sent(network, head.replace("POST", "HEAD") + REFUSED["length and chunks"]).endswith(b"\r\n\r\n")
 
 
 @pytest.mark.parametrize("more", ["", "Content-Length: 0\r\n"])

@@ -1,5 +1,7 @@
 """Tickets: once, for a moment, and only where no header can be sent."""
 
+import json
+
 import httpx
 
 from daycare.api.callers import May
@@ -11,8 +13,8 @@ from tests.network.test_callers import code
 from tests.store.samples import HandClock
 
 
-def ticket(network: Network, who: str) -> str:
-    made = network.call(who, "POST", "/v1/tickets")
+def ticket(network: Network, who: str, route: str = "") -> str:
+    made = network.call(who, "POST", f"/v1/tickets?route={route}" if route else "/v1/tickets")
     assert made.status_code == 201 and made.json()["expires_in_s"] == 30
     assert made.headers["cache-control"] == "no-store"
     found: str = made.json()["ticket"]
@@ -43,6 +45,21 @@ def test_a_ticket_opens_nothing_else_and_is_not_used_up_by_trying(network: Netwo
     assert code(network.call("", "GET", "/v1/events", ticket=network.tokens["operator"])) == "TOKEN_WRONG"
 
 
+def test_exports_and_backups_are_opened_by_a_ticket_for_just_that(network: Network) -> None:
+    for made, wish in (("/v1/backups", {}), ("/v1/exports", {"path": "/ann/direct"})):
+        network.locally("POST", "/v1/messages", {"text": "hello", "wait_s": 20})
+        told = network.call("operator", "POST", made, wish).text.splitlines()
+        route = f"{made}/{json.loads(told[-1])['report']['id']}"
+        for other in ("", "/v1/events", f"{made}/other"):
+            assert code(network.call("", "GET", route, ticket=ticket(network, "operator", other))) == "TOKEN_WRONG"
+        assert network.call("", "GET", route, ticket=ticket(network, "bob", route)).status_code == 404
+        mine = ticket(network, "operator", route)
+        assert network.call("", "GET", route, ticket=mine).content.startswith(b"\x1f\x8b"), "it is a tar.gz"
+        assert code(network.call("", "GET", route, ticket=mine)) == "TOKEN_WRONG", "it is good once"
+    elsewhere = ticket(network, "operator", route)
+    assert code(network.call("", "GET", "/v1/events", ticket=elsewhere)) == "TOKEN_WRONG"
+
+
 def test_everybody_with_a_token_gets_tickets_for_what_it_is_good_for(network: Network) -> None:
     network.add("phone", user="bob", may="approve")
     assert code(network.call("", "GET", "/v1/events", ticket=ticket(network, "phone"))) == "ROUTE_UNKNOWN"
@@ -63,6 +80,6 @@ async def test_a_ticket_is_good_for_half_a_minute() -> None:
         assert caller is not None
         early, late = tokens.ticket(caller), tokens.ticket(caller)
         clock.ms += 29_999
-        assert await tokens.ticket_holder(early, "127.0.0.1") == caller
+        assert await tokens.ticket_holder(early, "/v1/events", "127.0.0.1") == caller
         clock.ms += 1
-        assert await tokens.ticket_holder(late, "127.0.0.1") is None
+        assert await tokens.ticket_holder(late, "/v1/events", "127.0.0.1") is None

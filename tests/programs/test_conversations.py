@@ -1,10 +1,24 @@
 """Which conversation a request is part of, and what an agent is told of it."""
 
+from pathlib import Path
+
+import apsw
 import httpx
 import pytest
+import trio
 
+from daycare.api.app import build
 from daycare.base.errors import InvalidError
+from daycare.base.memories import Tier
+from daycare.base.messages import Origin
+from daycare.config import Config
+from daycare.features import rows
+from daycare.features.memory.store.records import OWN_BITS
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.features.openai.requests import CLIENT_SAID_MAX_CHARS
+from daycare.store.records import User
+from daycare.store.sqlite.purging import purge
+from daycare.testing.daemon import open_daemon
 from tests.programs.conftest import CHAT, RESPONSES, Programs, token, words
 
 REX = ({"role": "user", "content": "I am Rex"}, {"role": "assistant", "content": "Hello Rex"})
@@ -156,3 +170,60 @@ async def test_half_a_character_is_no_defect(programs: Programs, route: str, bod
         answer = await client.request("POST", route, content=body)
     assert answer.status_code in (200, 400, 404), answer.text
     assert answer.json()
+
+
+async def memories(programs: Programs, tier: Tier) -> list[str]:
+    return [each.text for each in await programs.house.store.of(MemoryRows).find("ann", tier, limit=100)]
+
+
+async def test_memory_learns_from_a_conversation_that_is_kept_and_from_none_that_stands_alone(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_daemon(tmp_path, config=Config(), curates=True) as house:
+        programs = Programs(house, build(house.daemon.services))
+        await programs.chat("My sister Clara lives in Bern.", in_="blue")
+        await programs.chat("My brother Karl lives in Rome.")
+        await trio.sleep(3 * 3_600)
+        assert await memories(programs, Tier.FACT) == ["Ann's sister Clara lives in Bern"]
+        logged = await memories(programs, Tier.LOG)
+        assert "My sister Clara lives in Bern." in logged and not any("Karl" in text for text in logged)
+        await house.talk("/reset")
+        assert "Bern" in await house.talk("Where does my sister live?"), "what it learned there it knows elsewhere"
+        assert len(await programs.history()) == 2
+
+
+async def test_what_is_forgotten_is_no_part_of_a_conversation_that_is_kept(programs: Programs) -> None:
+    first = await programs.chat("my locker code is 4711-0815", in_="blue")
+    await programs.chat("hello", in_="blue")
+    await trio.sleep(5)
+    [no] = [
+        each.no
+        for each in await programs.house.store.of(MemoryRows).find("ann", Tier.LOG, limit=100)
+        if each.role == "user" and "4711" in each.text
+    ]
+    done = await programs.call("POST", "/v1/memories/forget", {"numbers": [no & OWN_BITS]})
+    assert done.status_code == 200, done.text
+    await programs.chat("what is it?", in_="blue")
+    assert programs.read == [("user", "hello"), ("assistant", "echo: hello"), ("user", "what is it?")], first
+    kept = programs.house.store._reader.execute("SELECT said FROM openai_exchanges").fetchall()
+    assert len(kept) == 2 and "4711" not in str(kept)
+
+
+async def test_exchanges_go_with_an_agent_and_with_a_user_who_is_removed_for_good(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_daemon(tmp_path, location="daycare.db") as house:
+        await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)), Origin.PERSON)
+        programs = Programs(house, build(house.daemon.services))
+        for wish in ({"model": "daycare/ann/agent/scribe"}, {"by": token("bob")}):
+            agent = await house.agent("/ann/agent/scribe") if "model" in wish else None
+            await programs.chat("my secret is 4711", in_="blue", **wish)
+            if agent is not None:
+                gone = await programs.call("DELETE", f"/v1/agent?path={agent.path}")
+                assert gone.status_code == 200, gone.text
+                await house.agent("/ann/agent/scribe")
+                await programs.chat("what is it?", in_="blue", **wish)
+                assert programs.read == [("user", "what is it?")], "it is another agent"
+    purge(str(house.store.location), "bob", 0, rows())
+    with apsw.Connection(str(house.store.location)) as db:
+        assert db.execute("SELECT user FROM openai_exchanges GROUP BY user").fetchall() == [("ann",)]

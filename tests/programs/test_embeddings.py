@@ -13,11 +13,13 @@ import trio
 from daycare.api.app import build
 from daycare.base.errors import UnavailableError
 from daycare.base.memory_settings import MemorySection
+from daycare.base.messages import Origin
 from daycare.config import Config, ProviderSection
 from daycare.features.memory.embed.service import EMBED_BATCH, EMBED_TEXT_MAX_CHARS
 from daycare.features.openai.embeddings import EMBEDDINGS_MAX
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
+from daycare.store.records import User
 from daycare.testing.daemon import open_daemon
 from tests.programs.conftest import Programs, token
 
@@ -97,6 +99,21 @@ async def test_what_cannot_be_embedded_says_why(
         error = answer.json()["error"]
         assert (answer.status_code, error["type"]) == (status, "invalid_request_error")
         assert says in error["message"]
+
+
+async def test_vectors_count_against_the_budget_of_who_asks(tmp_path: Path, autojump_clock: object) -> None:
+    async with embedding(tmp_path) as (programs, fake):
+        await programs.house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)), Origin.PERSON)
+        limit = await programs.call("PUT", "/v1/budget", {"path": "/bob", "limits": {"day.calls": 1}})
+        assert limit.status_code == 200, limit.text
+        wish = {"model": "daycare", "input": "four words of mine"}
+        assert (await programs.call("POST", ROUTE, wish, by=token("bob"))).status_code == 200
+        refused = await programs.call("POST", ROUTE, wish, by=token("bob"))
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "BUDGET_EXHAUSTED"), refused.text
+        assert (await programs.call("POST", ROUTE, wish)).status_code == 200, "others are not kept from it"
+        assert fake.batches == [1, 1], "what is refused is not made"
+        spent = (await programs.call("GET", "/v1/spend?path=/bob")).json()
+        assert [(each["model"], each["calls"]) for each in spent["spent"]] == [("small", 1)], spent
 
 
 async def test_without_an_embedder_the_setting_is_named(tmp_path: Path, autojump_clock: object) -> None:

@@ -1,4 +1,8 @@
-"""Requests as Open WebUI, LibreChat and Continue make them, written down from their sources; each says which."""
+"""Requests as Open WebUI, LibreChat and Continue make them: all of them are answered.
+
+Those called `captured` were sent by @continuedev/openai-adapters 1.37.0, and by @langchain/openai 1.5.8 with openai
+6.49.0, through which LibreChat asks. The others were written down from the programs' sources; each says which.
+"""
 
 import json
 from pathlib import Path

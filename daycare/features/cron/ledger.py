@@ -212,7 +212,7 @@ def _end(tx: Tx, no: int, state: str, reason: str) -> None:
 def _has_turns(tx: Tx, agent_id: str) -> bool:
     agent = agents.must_get(tx, agent_id)
     newest = tx.one(
-        "SELECT session FROM turns WHERE agent_id = ? AND session <> ? ORDER BY turn DESC LIMIT 1", (agent_id, APART)
+        "SELECT session FROM turns WHERE agent_id = ? AND session > ? ORDER BY turn DESC LIMIT 1", (agent_id, APART)
     )
     return newest is not None and newest[0] == agent.session
 

@@ -319,7 +319,7 @@ class Subtree:
                 text=text,
                 at_ms=at_ms,
                 created_at=made,
-                session=session,
+                session=max(session, 0),
                 turn=turn or 0,
                 speaker=speaker,
                 role=role,

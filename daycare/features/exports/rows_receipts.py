@@ -16,7 +16,7 @@ SELECT: Final = (
     f" {DONE} AND agent_id IN (SELECT id FROM exported) ORDER BY seq DESC LIMIT {EXPORT_TURNS_MAX}) i"
     " JOIN exported e ON e.id = i.agent_id LEFT JOIN turn_places p ON p.turn = i.turn"
     " LEFT JOIN trace_places tr ON tr.trace = i.trace"
-    f" WHERE NOT EXISTS (SELECT 1 FROM turns t WHERE t.turn = i.turn AND t.session = {APART}) ORDER BY i.seq"
+    f" WHERE NOT EXISTS (SELECT 1 FROM turns t WHERE t.turn = i.turn AND t.session <= {APART}) ORDER BY i.seq"
 )
 
 

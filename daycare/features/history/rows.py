@@ -36,7 +36,7 @@ class HistoryRows(Rows):
             "SELECT t.turn, t.session, t.trace, t.started_at, h.ended_at, h.state, h.error, h.messages,"
             " t.replaced_by"
             " FROM turns t JOIN history h ON h.turn = t.turn WHERE t.agent_id = ? AND t.turn < ?"
-            " AND t.session <> ? AND h.state NOT IN ('split', 'continued') ORDER BY t.turn DESC LIMIT ?",
+            " AND t.session > ? AND h.state NOT IN ('split', 'continued') ORDER BY t.turn DESC LIMIT ?",
             (agent_id, before, APART, limit + 1),
         ):
             left -= len(str(row[7]))

@@ -1,7 +1,7 @@
 """Inbound webhooks: programs outside deliver what happened, to an agent or as a signal."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from daycare.base.health import Finding
 from daycare.feature import Core, Feature
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from daycare.store.records import Commit
     from daycare.store.vault import Vault
 
+HOOK_BODY_MAX_BYTES: Final = 25 * 1024 * 1024  # GitHub's longest; of it a message has 16 KiB
 HOOK_FAILING_MAX: Final = 5  # deliveries refused in a row, after which health tells of it: one typo is not worth it
 
 
@@ -20,6 +21,7 @@ class WebhooksFeature(Feature):
     """All of it. Secrets are sealed by `vault`."""
 
     name = "webhooks"
+    bodies: ClassVar = {"/v1/hooks/": HOOK_BODY_MAX_BYTES}
 
     def __init__(self, core: Core, vault: "Vault") -> None:
         from daycare.features.hooks.refusals import HookRefusals

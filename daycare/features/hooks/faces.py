@@ -34,6 +34,7 @@ _HEADERS: Final = {
     "Idempotency-Key": "What a repeat is known by, of the scheme `bearer`, whose secret is sent as bearer token.",
     "X-Hub-Signature-256": "The signature of the scheme `github`, whose deliveries have `X-GitHub-Event` and"
     " `X-GitHub-Delivery`, too.",
+    "Stripe-Signature": "The signature of the scheme `stripe`, with its time.",
     "webhook-signature": "The signature of the scheme `standard`, with `webhook-id` and `webhook-timestamp`.",
 }
 
@@ -112,7 +113,7 @@ class HookOperations:
         event = wish.event or next(iter(hook.events), "test")
         body = wish.payload or {"test": f"This is an example that the operator of {hook.name} has sent."}
         if hook.scheme is not HookScheme.GITHUB:
-            body = {"type": event, **body}
+            body = {"type": event, "id": f"test_{secrets.token_hex(8)}", **body}
         elif "." in event:  # the second half is in the payload
             event, _, action = event.partition(".")
             body = {"action": action, **body}

@@ -30,7 +30,8 @@ class AddHook(Operation, frozen=True, kw_only=True):
     to: Annotated[str, meaning("The agent that it goes to", metavar="PATH")] = ""
     signal: Annotated[str, meaning("The signal that it sends instead", metavar="TYPE")] = ""
     scheme: Annotated[
-        HookScheme, meaning("How its sender signs: github, standard (Standard Webhooks) or bearer", metavar="HOW")
+        HookScheme,
+        meaning("How its sender signs: github, stripe, standard (Standard Webhooks), bearer", metavar="HOW"),
     ] = HookScheme.STANDARD
     events: Annotated[
         tuple[str, ...], meaning("Only these events; issues is issues.opened, too. All without it", metavar="A,B")

@@ -112,7 +112,7 @@ class HookReceiver:
             await self._rows.ignored(hook.no)
             self._refusals.forgive(hook)
             return HookAnswer(state="ignored")
-        delivery = schemes.delivery_of(hook.scheme, headers)
+        delivery = schemes.delivery_of(hook.scheme, headers, payload)
         own = {"@event": event, "@delivery": delivery, "@hook": hook.name, "@json": pretty}
         text = foreign.text(fill(hook.template, payload, headers, own))
         key = f"webhook:{hook.no}:{_key(delivery)}"

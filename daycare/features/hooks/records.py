@@ -11,6 +11,7 @@ class HookScheme(StrEnum):
 
     GITHUB = "github"  # X-Hub-Signature-256: HMAC of the body; Gitea and Forgejo send it, too
     STANDARD = "standard"  # Standard Webhooks: HMAC of id, time and body, good for five minutes
+    STRIPE = "stripe"  # Stripe-Signature: HMAC of time and body, good for five minutes
     BEARER = "bearer"  # Authorization: Bearer, the secret itself
 
 

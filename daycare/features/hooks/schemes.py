@@ -1,7 +1,8 @@
-"""How deliveries are signed, what each is called, and what it tells of: GitHub's way, Standard Webhooks, and a bearer.
+"""How deliveries are signed, what each is called, and what it tells of: by GitHub, Stripe, Standard Webhooks, a bearer.
 
 https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+https://docs.stripe.com/webhooks#verify-manually
 """
 
 import base64
@@ -65,21 +66,24 @@ def is_genuine(scheme: HookScheme, known: Sequence[str], headers: Headers, body:
 
 def is_fresh(scheme: HookScheme, headers: Headers, now_s: float) -> bool:
     """Return whether a genuine delivery was signed just now, where its scheme says when."""
-    if scheme is not HookScheme.STANDARD:
+    if scheme not in (HookScheme.STANDARD, HookScheme.STRIPE):
         return True
-    text = _standard(headers, "timestamp")
+    text = _standard(headers, "timestamp") if scheme is HookScheme.STANDARD else _stripe(headers, "t", "")[0]
     if not (text.isascii() and text.isdigit() and len(text) <= _TIME_MAX_CHARS):
         return False
     return abs(now_s - int(text)) <= HOOK_TOLERANCE_S
 
 
-def delivery_of(scheme: HookScheme, headers: Headers) -> str:
+def delivery_of(scheme: HookScheme, headers: Headers, payload: Any) -> str:
     """Return what a sender calls a delivery, also when it sends it again; empty if it does not say."""
     match scheme:
         case HookScheme.GITHUB:
             return headers.get("x-github-delivery", "")
         case HookScheme.STANDARD:
             return _standard(headers, "id")
+        case HookScheme.STRIPE:
+            found = payload.get("id") if isinstance(payload, dict) else None
+            return found if isinstance(found, str) else ""
         case HookScheme.BEARER:
             return headers.get("idempotency-key", "")
 
@@ -104,11 +108,14 @@ def signed(scheme: HookScheme, secret: str, body: bytes, *, delivery: str, event
         case HookScheme.STANDARD:
             headers |= {"webhook-id": delivery, "webhook-timestamp": str(int(now_s))}
             name = "webhook-signature"
+        case HookScheme.STRIPE:
+            headers |= {"stripe-signature": f"t={int(now_s)}"}
+            name = "stripe-signature"
         case HookScheme.BEARER:
             return headers | {"idempotency-key": delivery, "authorization": f"Bearer {secret}"}
     content, _ = _claimed(scheme, headers, body)
     digest = hmac.new(_key(scheme, secret), content, hashlib.sha256).digest()
-    prefix = "v1," if scheme is HookScheme.STANDARD else ""
+    prefix = {HookScheme.STANDARD: "v1,", HookScheme.STRIPE: f"t={int(now_s)},v1="}.get(scheme, "")
     return headers | {name: prefix + _expected(scheme, secret, digest)}
 
 
@@ -121,6 +128,9 @@ def _claimed(scheme: HookScheme, headers: Headers, body: bytes) -> tuple[bytes, 
             content = f"{_standard(headers, 'id')}.{_standard(headers, 'timestamp')}.".encode(errors="replace") + body
             several = _standard(headers, "signature").split(maxsplit=HOOK_SIGNATURES_MAX)[:HOOK_SIGNATURES_MAX]
             return content, [each.removeprefix("v1,") for each in several if each.startswith("v1,")]
+        case HookScheme.STRIPE:
+            content = f"{_stripe(headers, 't', '')[0]}.".encode(errors="replace") + body
+            return content, _stripe(headers, "v1")
         case HookScheme.BEARER:
             kind, _, text = headers.get("authorization", "").partition(" ")
             return body, [text.strip()] if kind.lower() == "bearer" else []
@@ -132,6 +142,8 @@ def _expected(scheme: HookScheme, secret: str, digest: bytes) -> str:
             return f"sha256={digest.hex()}"
         case HookScheme.STANDARD:
             return base64.b64encode(digest).decode()
+        case HookScheme.STRIPE:
+            return digest.hex()
         case HookScheme.BEARER:
             return secret
 
@@ -148,3 +160,10 @@ def _key(scheme: HookScheme, secret: str) -> bytes:
 def _standard(headers: Headers, name: str) -> str:
     """Return a header of Standard Webhooks; senders that are older than the standard say `svix-`."""
     return headers.get(f"webhook-{name}") or headers.get(f"svix-{name}", "")
+
+
+def _stripe(headers: Headers, name: str, *otherwise: str) -> list[str]:
+    """Return what `Stripe-Signature` says under a name, which may stand in it several times."""
+    parts = (each.strip().partition("=") for each in headers.get("stripe-signature", "").split(","))
+    found = [value for key, _, value in parts if key == name][:HOOK_SIGNATURES_MAX]
+    return found or list(otherwise)

@@ -94,10 +94,11 @@ class MemoryFeature(Feature):
         aside = partial(SetAside, bus, clock)
         self._on_forgotten: Callable[[], None] = lambda: None
         self._embedder = live.now.memory.embedder  # the one that there is until the next start
-        self.embedding = (
-            Embedding(store.of(MemoryRows), self._embedder, self.load, self._trouble) if self.load is not None else None
-        )
-        embedding = self.embedding
+        embedding = None
+        if self.load is not None:
+            meter = self.pool.embeds if "/" in self._embedder else None  # this machine's are free
+            embedding = Embedding(store.of(MemoryRows), self._embedder, self.load, self._trouble, meter)
+        self.embedding = embedding
         self.prompt_documents = PromptDocuments(store.of(DocumentRows), self.documents, bus, clock)
         self.sharing = Sharing(store, self.folder)
         self.chunking = Chunking(store, self.directory.get, partial(aside, "document chunks"))

@@ -46,6 +46,7 @@ class OpenAIFeature(Feature):
         self._store = store
         self._live = live
         self._embedding = embedding
+        self._owner = owner
         self._parts = (store, router, bus, clock, accept, owner)
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
@@ -63,7 +64,7 @@ class OpenAIFeature(Feature):
             *OpenAIModelRoutes(self._store.agents, speakers).routes(),
             *ChatRoutes(talking).routes(),
             *ResponseRoutes(talking).routes(),
-            *EmbeddingRoutes(self._embedding, speakers).routes(),
+            *EmbeddingRoutes(self._embedding, speakers, self._owner).routes(),
         ]
 
     def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:

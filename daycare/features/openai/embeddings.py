@@ -11,11 +11,13 @@ from starlette.routing import Route
 from daycare.agent import tokens
 from daycare.api.described import described
 from daycare.api.documents import answer, body
+from daycare.base.connector import DIRECT
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.wellformed import well_formed
 from daycare.features.memory.embed.service import EMBED_BATCH, EMBED_TEXT_MAX_CHARS, Embedding
 from daycare.features.openai.models import MODEL, check_model
 from daycare.features.openai.speakers import Speakers, talkers
+from daycare.inference.metering import Payer
 
 if TYPE_CHECKING:
     from daycare.features.memory.embed.arrays import Floats
@@ -33,10 +35,11 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingRoutes:
-    """`/openai/v1/embeddings`; `embedding` is None where there is no embedder."""
+    """`/openai/v1/embeddings`; `embedding` is None where there is no embedder, `owner` is the operator."""
 
-    def __init__(self, embedding: Embedding | None, speakers: Speakers) -> None:
+    def __init__(self, embedding: Embedding | None, speakers: Speakers, owner: str) -> None:
         self._embedding = embedding
+        self._owner = owner
         self._speakers = speakers
 
     def routes(self) -> list[Route]:
@@ -51,12 +54,15 @@ class EmbeddingRoutes:
     async def embed(self, request: Request) -> Response:
         """Make a vector of each text."""
         wish = await body(request, EmbeddingRequest)
-        check_model(await self._speakers.of(request), "")
+        caller = await self._speakers.of(request)
+        check_model(caller, "")
         embedding = self._chosen(wish.model)
         texts = _texts(wish.input)
+        user = caller.user or self._owner
+        payer = Payer(path=f"/{user}/{DIRECT}", user=user)
         rows: list[Any] = []
         for first in range(0, len(texts), EMBED_BATCH):
-            rows += list(await embedding.vectors(texts[first : first + EMBED_BATCH]))
+            rows += list(await embedding.vectors(texts[first : first + EMBED_BATCH], payer))
         if wish.dimensions not in (None, len(rows[0])):
             raise _invalid(f"dimensions: vectors of {embedding.name} have {len(rows[0])}; leave it out")
         shown = _packed if wish.encoding_format == "base64" else _listed

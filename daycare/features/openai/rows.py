@@ -1,11 +1,13 @@
 """Exchanges with programs in the store. What an agent answered stands with the message, and is read from there."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import msgspec
 
 from daycare.base.causes import ClientSaid
 from daycare.features.openai.records import ProgramExchange
+from daycare.store.sqlite.facts import Follower, Heed, TracesForgotten
 from daycare.store.sqlite.mailbox import DEAD, DONE
 from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.sql import fetch
@@ -18,12 +20,30 @@ _decode_said = msgspec.json.Decoder(tuple[ClientSaid, ...]).decode
 _SELECT: Final = (
     "SELECT e.no, e.ref, e.user, e.path, e.agent_id, e.seq, e.model, e.conversation, e.previous, e.instructions,"
     f" e.said, e.created_at, CASE WHEN i.state = {DONE} THEN coalesce(i.result, '') END, i.state = {DEAD}, i.turn"
-    " FROM openai_exchanges e JOIN inbox i ON i.seq = e.seq"
+    " FROM openai_exchanges e JOIN inbox i ON i.seq = e.seq JOIN agents a ON a.id = e.agent_id AND a.state <> 'dead'"
 )
 
 
+class ForgottenExchanges(Follower):
+    """Exchanges go with the turns that answered them: a conversation goes on as if they had not been."""
+
+    def heeds(self) -> Mapping[type, Heed]:
+        """Return what it is told."""
+        return {TracesForgotten: _forget}
+
+
+def _forget(tx: Tx, it: TracesForgotten) -> None:
+    gone = fetch(
+        tx.db,
+        "DELETE FROM openai_exchanges WHERE ref IN (SELECT value FROM json_each(?)) RETURNING said, instructions",
+        (_encode(list(it.began)).decode(),),
+    )
+    for said, instructions in gone:
+        it.shreds.extend((instructions, *(each.text for each in _decode_said(said))))
+
+
 class ExchangeRows(Rows):
-    """Those that programs may go on from, until they are swept."""
+    """Those that programs may go on from, until they are swept, or their agent ends."""
 
     tables: ClassVar = (
         Table(
@@ -36,6 +56,8 @@ class ExchangeRows(Rows):
             number="no",
         ),
     )
+
+    followers: ClassVar = (ForgottenExchanges,)
 
     async def add(self, new: ProgramExchange) -> None:
         """Keep an exchange; a repeat of its `ref` changes nothing. The oldest of too many of its user go."""

@@ -1,7 +1,8 @@
 """A request becomes a message to an agent, and what came of it an answer.
 
-Which conversation it is part of is the program's choice: the agent's own, `main`, in which it remembers and learns; one
-by another name, which is kept here and of which the agent is told; or none, and then what the program tells of is all.
+Which conversation it is part of is the program's choice: the agent's own, `main`; one by another name, which is kept
+here and of which the agent is told, and from which its memory learns as well; or none, and then what the program tells
+of is all, and nothing of it stays.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -108,7 +109,8 @@ class Talking:
             client = ClientContext(system=asked.system) if asked.system else None
         else:
             told = bounded([*(message for each in past for message in each.messages), *mine])
-            client = ClientContext(system=asked.system, apart=True, said=told)
+            kept = f"{user} {model} {conversation}" if conversation else ""
+            client = ClientContext(system=asked.system, apart=True, said=told, conversation=kept)
         receipt = await self._accept(
             Inbound(
                 connector=DIRECT,

@@ -1,9 +1,10 @@
 """How a browser is logged in and out, what it is told of itself, and tickets."""
 
 from html import escape
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import parse_qs
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -32,6 +33,12 @@ _FORM: Final = """<form method="post" action="{login}"><input type="hidden" name
 <button autofocus>Log this browser in</button></form>"""
 _NO_CODE: Final = """<p>This browser is not logged in. <code>daycare web</code> on the daemon's machine prints a link
 that does it.</p>"""
+
+
+class TicketQuery(RequestDocument, frozen=True, kw_only=True):
+    """The `route` that a ticket is for, its path; without one it is for streams, WebSockets and files."""
+
+    route: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
 
 
 class LoginQuery(RequestDocument, frozen=True, kw_only=True):
@@ -101,10 +108,10 @@ class LoginRoutes:
         return response
 
     @everybody
-    @described({201: {"ticket": str, "expires_in_s": float}})
+    @described({201: {"ticket": str, "expires_in_s": float}}, query=TicketQuery)
     async def ticket(self, request: Request) -> Response:
         """Make a ticket, for where no header can be sent: `?ticket=` of streams, WebSockets and downloads."""
-        made = self._tokens.ticket(caller_of(request))
+        made = self._tokens.ticket(caller_of(request), query(request, TicketQuery).route)
         response = answer({"ticket": made, "expires_in_s": TICKET_S}, 201)
         response.headers["Cache-Control"] = "no-store"
         return response

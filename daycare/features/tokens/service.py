@@ -14,7 +14,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.api.callers import Caller, May
-from daycare.api.tickets import TICKET_S
+from daycare.api.tickets import TICKET_S, opens
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.path import Pattern, check_name
@@ -48,10 +48,11 @@ class Newcomer(NamedTuple):
 
 
 class TicketOwner(NamedTuple):
-    """Whose ticket it is: a token's, which was not revoked since."""
+    """Whose ticket it is: a token's, which was not revoked since. `route` is what it is for, "" for any."""
 
     name: str
     ended: trio.Event
+    route: str
 
 
 class ApiTokens:
@@ -144,11 +145,14 @@ class ApiTokens:
         browsers = await self._rows.in_force(TokenKind.BROWSER, self._clock.now_ms())
         return [await self.revoke(each.name) for each in browsers]
 
-    def ticket(self, caller: Caller) -> str:
-        """Return what stands for a token in a URL: once, within TICKET_S. Raises `InvalidError` TICKET_NEEDLESS."""
+    def ticket(self, caller: Caller, route: str = "") -> str:
+        """Return what stands for a token in a URL: once, within TICKET_S, of a `route` only if one is given.
+
+        Raises `InvalidError` TICKET_NEEDLESS.
+        """
         if caller.ended is None:
             raise InvalidError("TICKET_NEEDLESS", "making a ticket: on the socket none is needed")
-        return self._tickets.make(TicketOwner(caller.name, caller.ended))
+        return self._tickets.make(TicketOwner(caller.name, caller.ended, route))
 
     def people_removed(self) -> None:
         """Hear that somebody was removed."""
@@ -189,10 +193,10 @@ class ApiTokens:
         caller = await self._opened(await self._sent(session, TokenKind.BROWSER), address)
         return None if caller is None else replace(caller, session=session)
 
-    async def ticket_holder(self, ticket: str, address: str) -> Caller | None:
-        """Return whose ticket it is, None if it opens nothing. It is used up."""
+    async def ticket_holder(self, ticket: str, path: str, address: str) -> Caller | None:
+        """Return whose ticket it is, None if it opens nothing at this path. It is used up."""
         held = self._tickets.take(ticket)
-        if held is None or held.ended.is_set():
+        if held is None or held.ended.is_set() or not opens(held.route, path):
             return None
         return await self._opened(await self._rows.by_name(held.name), address)
 

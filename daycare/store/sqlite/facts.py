@@ -54,7 +54,7 @@ class TurnAnswered(NamedTuple):
 
 
 class PromptShown(NamedTuple):
-    """A model has answered a turn, and was shown this."""
+    """A model was asked in a turn, and was shown this."""
 
     shown: ShownPrompt
 

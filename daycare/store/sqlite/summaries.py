@@ -72,7 +72,7 @@ class Summaries:
         """
         rows = self._reader.execute(
             "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
-            f" WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session <> ? AND {STANDS} ORDER BY t.turn DESC",
+            f" WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session > ? AND {STANDS} ORDER BY t.turn DESC",
             (agent_id, after, before, APART, before),
         )
         past = _until((row for row in rows), session, max_chars, after, max_messages)

@@ -9,7 +9,7 @@ import msgspec
 from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.messages import Envelope, EnvelopeKind, Message
 from daycare.store.records import Agent, Effects, InboxRow, Reply, Step, Turn, TurnEnd
-from daycare.store.records_conversations import APART
+from daycare.store.records_conversations import APART, session_of
 from daycare.store.records_prompts import ShownPrompt
 from daycare.store.sqlite import (
     behaviours,
@@ -47,7 +47,7 @@ class TurnStore:
         self._reader = reader
 
     async def begin(self, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
-        """Journal that a turn starts on these rows (at least one), in the agent's current session or in `APART`.
+        """Journal that a turn starts on these rows (at least one), in the agent's current session, or apart from it.
 
         Its attempt is one more than the most tried of them. Raises `ConflictError` (`AGENT_DEAD`) after a burial.
         """
@@ -207,6 +207,7 @@ class TurnStore:
         code: str,
         reason: str,
         history: Sequence[Message] = (),
+        shown: ShownPrompt | None = None,
         replies: Sequence[Reply] = (),
         posts: Sequence[Envelope] = (),
         answers: Sequence[int] = (),
@@ -224,6 +225,8 @@ class TurnStore:
                 inbox.bury(tx, seq, code, reason, turn.attempt)
             mailbox.complete(tx, agent.id, answers, turn.turn, "")
             _send(tx, agent, turn, replies, Effects(posts=tuple(posts)))
+            if shown is not None:
+                tx.tell(PromptShown(shown))
 
         await self._write(run)
 
@@ -231,7 +234,7 @@ class TurnStore:
         """Return the newest messages of the current session, oldest first: whole turns, until there are `limit`."""
         rows = self._reader.execute(
             "SELECT h.messages, t.session FROM turns t LEFT JOIN history h USING (turn)"
-            " WHERE t.agent_id = ? AND t.session <> ? AND t.replaced_by IS NULL ORDER BY t.turn DESC LIMIT ?",
+            " WHERE t.agent_id = ? AND t.session > ? AND t.replaced_by IS NULL ORDER BY t.turn DESC LIMIT ?",
             (agent_id, APART, limit),
         )
         turns: list[tuple[Message, ...]] = []
@@ -285,7 +288,7 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
             )
         session = int(row[0])
         tx.memory.sessions[agent.id] = session
-    session = APART if first.person.apart or (old is not None and old.session == APART) else session
+    session = old.session if old is not None and old.session <= APART else session_of(first.person.client, session)
     tx.run(
         "INSERT INTO turns (agent_id, session, user, origin, trace, attempt, interrupted, seqs, started_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 import trio
 
-from daycare.base.errors import DaycareError, InvalidError, UnavailableError
+from daycare.base.errors import BudgetError, DaycareError, InvalidError, UnavailableError
 from daycare.base.limits import EMBED_QUESTION_S
 from daycare.base.memory_settings import LOCAL_EMBEDDER
 from daycare.features.memory.loading import LOCAL, VECTORS, loaded
 from daycare.features.memory.store.records import NewVector, NewVectors, VectorModel
 from daycare.features.memory.store.rows import MemoryRows
+from daycare.inference.metering import INSTALLATION, Meter, Payer
 from daycare.store.worker import IDLE_S, Worker
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class EmbedderState(msgspec.Struct, frozen=True, kw_only=True):
 class Embedding:
     """Embeds memories and questions with one embedder, which people call `name`. `load` makes it ready.
 
-    `on_trouble` is called with an error when the embedder turns out to fail, and with None when it works again.
+    `meter` charges each call, where calls cost something. `on_trouble` is called with an error when the embedder turns
+    out to fail, and with None when it works again.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Embedding:
         name: str,
         load: Callable[[], Awaitable[Model]],
         on_trouble: Callable[[DaycareError | None], None] = lambda _: None,
+        meter: Callable[[str, Sequence[str], Payer], Meter] | None = None,
     ) -> None:
         self.name = name
         self.model = ""  # what vectors are stored under, once it is loaded
@@ -85,6 +88,7 @@ class Embedding:
         self.trouble: DaycareError | None = None
         self._store = store
         self._load = load
+        self._meter = meter
         self._embed: Embed | None = None
         self._quick = False
         self._on_trouble = on_trouble
@@ -151,13 +155,13 @@ class Embedding:
         vector: Floats = (await self._ask([topic(text[:EMBED_TEXT_MAX_CHARS])]))[0]
         return vector
 
-    async def vectors(self, texts: Sequence[str]) -> "Floats":
-        """Return the vectors of texts that are nobody's memory. Raises as `question`."""
-        if self.trouble is not None:
+    async def vectors(self, texts: Sequence[str], payer: Payer) -> "Floats":
+        """Return the vectors of texts that are nobody's memory, for who pays. Raises as `question`."""
+        if self.trouble is not None and not isinstance(self.trouble, BudgetError):  # that of memory's own calls
             raise self.trouble
         with trio.move_on_after(EMBED_QUESTION_S):
             await self._open()
-        return await self._ask(texts)
+        return await self._ask(texts, payer)
 
     async def at_once(self, texts: Sequence[str]) -> NewVectors | None:
         """Return the vectors of texts that are about to be kept, None if the embedder is not quick, or not well."""
@@ -230,13 +234,19 @@ class Embedding:
 
         return dict(zip(hashes, packed(found), strict=True))
 
-    async def _ask(self, texts: Sequence[str]) -> "Floats":
+    async def _ask(self, texts: Sequence[str], payer: Payer = INSTALLATION) -> "Floats":
         """Ask the embedder and check what it says: as many vectors as texts, finite, alike in length, none zero."""
         from daycare.features.memory.embed.arrays import np
 
         if self._embed is None:
             raise UnavailableError("EMBEDDER_LOADING", f"Embedding with {self.name}: it is not loaded yet")
-        found = np.asarray(await self._embed(texts), dtype=np.float32)
+        if self._meter is None:
+            made = await self._embed(texts)
+        else:
+            async with self._meter(self.name, texts, payer) as call:
+                made = await self._embed(texts)
+                call.read()
+        found = np.asarray(made, dtype=np.float32)
         if found.ndim != 2 or found.shape[0] != len(texts) or not found.shape[1]:
             raise self._garbage(f"{found.shape} numbers came for {len(texts)} texts")
         if self.dimensions and found.shape[1] != self.dimensions:

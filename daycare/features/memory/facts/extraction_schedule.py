@@ -24,6 +24,7 @@ from daycare.base.path import Kind, Path
 from daycare.features.memory.store.records import Unextracted
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
+from daycare.store.records_conversations import APART
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 
@@ -117,7 +118,7 @@ class ExtractionSchedule:
 
 def due(each: Unextracted, section: IngestionSection, now_ms: int) -> str:
     """Return why a worker is to look at what waits, "" if it is not yet time."""
-    if each.session != each.current:
+    if each.session != each.current and each.session > APART:  # a program does not say that its own ended
         return "the conversation ended"
     if each.compacted:
         return "the conversation was summed up"

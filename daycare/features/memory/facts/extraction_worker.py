@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import trio
 from msgspec.structs import replace
 
@@ -35,6 +36,13 @@ from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Turn, User
+from daycare.store.records_prompts import (
+    PromptBase,
+    PromptPart,
+    ShownPrompt,
+    digest_of_base,
+    digest_of_prompt,
+)
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
@@ -73,7 +81,9 @@ class ExtractionWorker:
         told = [await self._extract_range(worker, await self.directory.get(of), to, calls) for of, to in wanted.items()]
         reply = "; ".join(told) or "nothing was handed off"
         said = Message("assistant", (Text(reply),), self.clock.now_ms(), Origin.AGENT, worker.path)
-        return Thought(rows=tuple(rows), history=(*messages_of(rows), said), reply=reply)
+        history = messages_of(rows)
+        shown = _shown(worker, turn, len(history), calls.asked) if calls.asked is not None else None
+        return Thought(rows=tuple(rows), history=(*history, said), reply=reply, shown=shown)
 
     async def _extract_range(self, worker: Agent, agent: Agent, through: int, calls: "_Calls") -> str:
         facts = entities = superseded = 0
@@ -201,6 +211,7 @@ class ExtractionWorker:
             max_output_tokens=output_tokens,
             output=asked.output,
         )
+        calls.asked = request
         answer = await self.pool.infer(plan, request, payer=Payer.of(calls.worker, calls.turn.turn, calls.turn.trace))
         if answer.completion.finish == "length":
             raise InvalidError("EXTRACTION_CUT", f"reading what {answer.choice} learned: its answer was cut")
@@ -252,12 +263,35 @@ async def _extracted(lines: Sequence[StoredMemory], people: Collection[str], zon
 
 
 class _Calls:
-    """The model calls of one turn: for whom they are, and `lines_max`, what a model took at most."""
+    """The model calls of one turn: for whom they are, `lines_max`, what a model took at most, and what was `asked`."""
 
     def __init__(self, worker: Agent, turn: Turn) -> None:
         self.turn = turn
         self.lines_max = 2**31
         self.worker = worker
+        self.asked: InferRequest | None = None
+
+
+def _shown(worker: Agent, turn: Turn, said: int, asked: InferRequest) -> ShownPrompt:
+    """Return what the last call of a worker's turn was shown, which `said` messages of its own had led to."""
+    parts = (PromptPart("rules", asked.system),)
+    base = PromptBase(parts, "", asked.zone, 0, digest_of_base(parts, asked.zone, 0), asked.now_ms)
+    return ShownPrompt(
+        turn=turn.turn,
+        agent_id=worker.id,
+        user=worker.user,
+        said=said,
+        since=said,
+        base=base,
+        tools=(),
+        images=None,
+        image_max_bytes=0,
+        summary=0,
+        first=0,
+        recalled=(),
+        kept=msgspec.json.encode(asked.messages),
+        digest=digest_of_prompt(asked.system, (), asked.messages),
+    )
 
 
 def _is_full(learned: Learned) -> bool:
