@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.callers import deciders
-from daycare.features.dashboard.pages import agent, agents, approvals, costs, memory, people, system, work
+from daycare.features.dashboard.pages import agent, agents, approvals, costs, flow, memory, people, system, trace, work
 from daycare.features.dashboard.visit import PageRefusedError, Visit
 
 Load = Callable[[Visit], Awaitable[dict[str, Any]]]
@@ -44,10 +44,18 @@ _WORK: Final = (
     "cron.due,cron.ran,cron.missed,cron.failed,task.started,task.progress,task.ended,dead.lettered,signal.fired"
 )
 
+_FLOW: Final = "message.accepted,reply.sent,turn.failed,dead.lettered"
+_TRACE: Final = (
+    "message.accepted,turn.started,tool.started,tool.finished,turn.waiting,turn.finished,turn.failed,reply.sent,"
+    "dead.lettered"
+)
+
 PAGES: Final = (
     PageKind("/", "agents.html", agents.listed, "/v1/agents", "Agents", _AGENTS),
     PageKind("/new-agent", "new_agent.html", agents.new, "/v1/agents/choices"),
     PageKind("/agents/{path:path}", "agent.html", agent.one, "/v1/agent", "", _TALK),
+    PageKind("/flow", "flow.html", flow.drawn, "/v1/traffic", "Flow", _FLOW),
+    PageKind("/trace", "trace.html", trace.found, "/v1/traces", "", _TRACE),
     PageKind(
         "/approvals",
         "approvals.html",

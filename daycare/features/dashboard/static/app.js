@@ -117,8 +117,7 @@ function listen() {
     say("No connection to daycare. It is tried again.");
     if (target.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS);
   };
-  events.addEventListener("gap", soon);
-  for (const kind of live.split(",")) events.addEventListener(kind, (event) => heard(kind, JSON.parse(event.data)));
+  for (const kind of ["gap", ...live.split(",")]) events.addEventListener(kind, (event) => heard(kind, JSON.parse(event.data)));
 }
 
 // A page that nobody looks at needs no connection, of which a browser has but six for an address.
@@ -127,9 +126,11 @@ document.addEventListener("visibilitychange", () => {
   listen();
 });
 
-/** Tell modules of a page what has happened, then show what changed: `daycare:event` carries `{kind, event}`. */
+/** Tell modules of a page what has happened, then show what changed: `daycare:event` carries `{kind, event}`.
+
+    One that shows it by itself prevents that. `gap` is a kind, too: `event.missed` others were not told. */
 function heard(kind, event) {
-  document.dispatchEvent(new CustomEvent("daycare:event", { detail: { kind, event } }));
+  if (!document.dispatchEvent(new CustomEvent("daycare:event", { detail: { kind, event }, cancelable: true }))) return;
   const typing = document.getElementById("typing");
   if (kind === "turn.delta" && typing) {
     typing.hidden = false;
