@@ -35,6 +35,7 @@ from daycare.features.roster import RosterFeature
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.features.tokens import TokensFeature
+from daycare.features.traffic import TrafficFeature
 from daycare.features.upkeep.service import Upkeep
 from daycare.kernel import Background, Kernel
 from daycare.observe import log
@@ -91,7 +92,8 @@ class Daemon(Kernel):
         able += [HistoryFeature(store, directory, seen), PanelsFeature(self.memory, accept)]
         able.append(OpenAIFeature(store, router, bus, clock, live, accept, self.memory.embedding, owner))
         parts = self.supervisor, self.catalogue, self.permissions, self.behaviours, self.personalities
-        able += [WebhooksFeature(core, self.vault), RosterFeature(store, directory, *parts), Dashboard()]
+        able += [WebhooksFeature(core, self.vault), RosterFeature(store, directory, *parts)]
+        able += [TrafficFeature(store, clock, self.supervisor.failures.trouble_of), Dashboard()]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))

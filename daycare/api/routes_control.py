@@ -78,8 +78,8 @@ class ControlRoutes:
             receipt = await store.inbox.receipt(int(wanted))
             trace = receipt.trace if receipt else trace  # a trace id, too, may happen to be all digits
         entries = await trio.to_thread.run_sync(store.ledger.trace, trace, limiter=self._tracing)
-        if (caller := caller_of(request)).own_only:
-            entries = [entry for entry in entries if f"{entry.path}/".startswith(f"/{caller.user}/")]
+        caller = caller_of(request)
+        entries = [entry for entry in entries if caller.sees(entry.path)]
         if not entries:
             raise NotFoundError(
                 "TRACE_UNKNOWN",

@@ -51,6 +51,7 @@ from daycare.features.people import cli_users as users
 from daycare.features.signals import cli as signals
 from daycare.features.tasks import cli as task
 from daycare.features.tokens import cli as tokens
+from daycare.features.traffic import cli as traffic
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports this base only in some versions
 
@@ -94,6 +95,7 @@ can.register(app)
 process.register(app)
 health.register(app)
 history.register(app)
+traffic.register(app)
 spend.register(app)
 setup.register(app)
 exports.register(app)

@@ -33,6 +33,8 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.signals.rows import HeartbeatRows, SignalRows
     from daycare.features.tasks.rows import TaskRows
     from daycare.features.tokens.rows import TokenRows
+    from daycare.features.traffic.rows import TrafficRows
+    from daycare.features.traffic.rows_trace import TracedRows
 
     return (
         TokenRows,
@@ -41,6 +43,8 @@ def rows() -> "Sequence[type[Rows]]":
         HistoryRows,
         RosterRows,
         PromptRows,
+        TrafficRows,
+        TracedRows,
         ExchangeRows,
         MemoryRows,
         DocumentRows,

@@ -64,6 +64,7 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     openai = {each.replace(" ", " /openai/v1/") for each in openai}
     agents = {"GET /v1/agents", "GET /v1/agents/tree", "GET /v1/agent", "GET /v1/events", "GET /v1/spend/today"}
     agents |= {"GET /v1/history", "GET /v1/turns/1/prompt", "GET /v1/trace/1"}
+    agents |= {"GET /v1/traffic", "GET /v1/traces", "GET /v1/trace/1/spans"}
     agents |= {"GET /v1/identity", "POST /v1/chats/1/run"}
     for each in ("chats", "projects", "workspaces"):
         agents |= {f"{method} /v1/{each}/1/memory" for method in ("GET", "PUT")}
@@ -76,7 +77,7 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     agents |= {f"GET /v1/memories/{what}" for what in ("search", "facts", "entities", "why", "stats")}
     agents |= {"POST /v1/memories/forget"}
     pages = {f"GET /{each}" for each in ("", "agents/1", "approvals", "memory", "work", "costs", "people", "system")}
-    pages |= {"GET /static/1", "GET /new-agent", "GET /work/cron/1"}
+    pages |= {"GET /static/1", "GET /new-agent", "GET /work/cron/1", "GET /flow", "GET /trace"}
     agents |= {"POST /preview", "POST /v1/approvals/auto"}
     oneself = {"GET /v1/session", "POST /v1/logout", "POST /v1/tickets", "GET /v1/login", "POST /v1/login"}
     oneself |= {"POST /v1/hooks/1"}

@@ -74,7 +74,14 @@ def _environment() -> "Environment":
     )
     found.globals.update(mark=mark)
     found.filters.update(
-        when=when, dollars=dollars, amount=amount, markdown=markdown, address=address, plural=plural, shown=shown
+        when=when,
+        seconds=seconds,
+        dollars=dollars,
+        amount=amount,
+        markdown=markdown,
+        address=address,
+        plural=plural,
+        shown=shown,
     )
     return found
 
@@ -87,6 +94,11 @@ def when(at_ms: int | None) -> "Markup":
         return Markup("<span class=faint>never</span>")
     at = local_time(at_ms)
     return Markup('<time datetime="{}">{} UTC</time>').format(at.isoformat(), f"{at:%Y-%m-%d %H:%M}")
+
+
+def seconds(took_ms: int) -> str:
+    """Return how long something took."""
+    return f"{took_ms} ms" if took_ms < 1_000 else f"{took_ms / 1_000:,.1f} s"
 
 
 def dollars(micros: int) -> str:

@@ -12,7 +12,19 @@ from starlette.routing import Route
 from daycare.api.callers import deciders, persons
 from daycare.api.documents import RequestDocument, answer, body
 from daycare.base.limits import DOCUMENT_MAX_BYTES
-from daycare.features.dashboard.pages import agent, agents, approvals, costs, job, memory, people, system, work
+from daycare.features.dashboard.pages import (
+    agent,
+    agents,
+    approvals,
+    costs,
+    flow,
+    job,
+    memory,
+    people,
+    system,
+    trace,
+    work,
+)
 from daycare.features.dashboard.visit import PageRefusedError, Visit
 
 Load = Callable[[Visit], Awaitable[dict[str, Any]]]
@@ -52,10 +64,18 @@ _TALK: Final = (
 _JOB: Final = "cron.due,cron.ran,cron.missed,cron.failed,cron.changed"
 _SPENT: Final = "model.called,budget.warned,budget.exhausted,budget.changed"
 
+_FLOW: Final = "message.accepted,reply.sent,turn.failed,dead.lettered"
+_TRACE: Final = (
+    "message.accepted,turn.started,tool.started,tool.finished,turn.waiting,turn.finished,turn.failed,reply.sent,"
+    "dead.lettered"
+)
+
 PAGES: Final = (
     PageKind("/", "agents.html", agents.listed, "/v1/agents", "Agents", _AGENTS),
     PageKind("/new-agent", "new_agent.html", agents.new, "/v1/agents/choices"),
     PageKind("/agents/{path:path}", "agent.html", agent.one, "/v1/agent", "", _TALK),
+    PageKind("/flow", "flow.html", flow.drawn, "/v1/traffic", "Flow", _FLOW),
+    PageKind("/trace", "trace.html", trace.found, "/v1/traces", "", _TRACE),
     PageKind(
         "/approvals",
         "approvals.html",

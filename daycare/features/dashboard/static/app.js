@@ -143,9 +143,11 @@ document.addEventListener("visibilitychange", () => {
   listen();
 });
 
-/** Tell modules of a page what has happened, then show what changed: `daycare:event` carries `{kind, event}`. */
+/** Tell modules of a page what has happened, then show what changed: `daycare:event` carries `{kind, event}`.
+
+    One that shows it by itself prevents that. `gap` is a kind, too: `event.missed` others were not told. */
 function heard(kind, event) {
-  document.dispatchEvent(new CustomEvent("daycare:event", { detail: { kind, event } }));
+  if (!document.dispatchEvent(new CustomEvent("daycare:event", { detail: { kind, event }, cancelable: true }))) return;
   if (kind !== "turn.delta") soon();
 }
 

@@ -1,0 +1,1 @@
+"""Traffic: what moved, and what happened to a message."""
