@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import inspect
@@ -122,6 +122,8 @@ def _setting(place: _Place, table: Mapping[str, Any]) -> Setting | None:
     kind, choices, low, high = _kind(place.read)
     if kind is None:
         return None
+    if get_origin(place.declared) is Literal:
+        choices = tuple(map(str, get_args(place.declared)))  # in the order that somebody has thought of
     value: Any = table
     for name in place.key:
         value = value.get(name) if isinstance(value, Mapping) else None

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.callers import deciders
-from daycare.features.dashboard.pages import agent, agents, approvals, costs, memory, people, system, work
+from daycare.features.dashboard.pages import agent, agents, approvals, costs, memory, people, start, system, work
 from daycare.features.dashboard.visit import PageRefusedError, Visit
 
 Load = Callable[[Visit], Awaitable[dict[str, Any]]]
@@ -70,6 +70,7 @@ PAGES: Final = (
         "System",
         "connector.health,config.reloaded,config.refused,store.trouble",
     ),
+    PageKind("/start", "start.html", start.shown, "/v1/setup", "", "config.reloaded,turn.finished"),
 )
 
 
@@ -103,6 +104,8 @@ def _serving(kind: PageKind) -> Callable[[Request], Awaitable[Response]]:
         visit = Visit(request)
         status, template = 200, kind.template
         try:
+            if kind.path == "/" and await start.is_wanted(visit):
+                return Response(status_code=303, headers={"Location": "/start", "Cache-Control": "no-store"})
             values = await kind.load(visit)
         except PageRefusedError as error:
             status, template, values = error.status, "error.html", {"title": "Not there", "error": error.error}

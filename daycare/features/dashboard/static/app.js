@@ -146,19 +146,22 @@ function heard(kind, event) {
 
 // -- what somebody does -----------------------------------------------------------------------------------------------
 
-const KINDS = { list: (value) => value.split(","), number: Number };
+const KINDS = { list: (value) => value.split(","), number: Number, flag: () => true };
 
 /**
  * Return the fields of a form as JSON: `a.b` is a field of an object, what is empty is left out unless it stood there.
+ * `data-at` is its way where a name has dots of its own.
  * `data-type` is what one is if no text; boxes of one name, with a hidden field before them, are a list of those ticked.
  */
 export function fields(form, button) {
-  const found = {};
+  const found = form.dataset.body ? JSON.parse(form.dataset.body) : {};
   for (const [name, value] of new FormData(form, button)) {
     const input = form.elements[name];
     const several = input instanceof RadioNodeList && input[0].type === "hidden";
-    if (value === "" && !several && !(input?.defaultValue ?? input?.dataset?.was) && name !== "text") continue;
-    const [last, ...way] = name.split(".").reverse();
+    const stood = input?.defaultValue ?? input?.dataset?.was ?? [...(input?.options ?? [])].find((one) => one.defaultSelected)?.value;
+    if (value === "" && !several && !stood && name !== "text") continue;
+    const at = input?.dataset?.at;
+    const [last, ...way] = (at ? at.split("/") : name.split(".")).reverse();
     let place = found;
     for (const step of way.reverse()) place = place[step] ??= {};
     if (several) (place[last] ??= []).push(...(value ? [value] : []));
@@ -166,6 +169,10 @@ export function fields(form, button) {
   }
   return found;
 }
+
+/** Fill `{a.b}` with what was answered, `{a.b|else}` with the rest where that is empty. */
+const filled = (template, said) =>
+  template.replace(/\{([\w.]+)(?:\|([^}]*))?\}/g, (_, way, other) => String(way.split(".").reduce((at, step) => at?.[step], said) ?? "") || other || "");
 
 export async function call(what, body) {
   const [method, path] = what.split(" ");
@@ -193,17 +200,28 @@ document.addEventListener("submit", async (event) => {
   try {
     const sent = { body: fields(form, button), after: [] }; // a page's module may change it, and go on behind it
     form.dispatchEvent(new CustomEvent("daycare:send", { bubbles: true, detail: sent }));
-    const said = await call(form.dataset.call, sent.body);
+    const what = form.dataset.call.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(form.querySelector(`[data-name="${name}"]`).value));
+    const said = await call(what, sent.body);
     for (const each of sent.after) await each(said);
     refused(form, null);
     if (form.dataset.clear !== undefined) form.reset();
-    if (form.dataset.then) location.href = form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => said[name]);
+    for (const told of form.querySelectorAll("[data-said]")) told[told.matches("input") ? "value" : "textContent"] = filled(told.dataset.said, said);
+    if (form.dataset.then) location.href = filled(form.dataset.then, said);
     else await refresh();
+    if (form.dataset.fresh !== undefined) form.reset(); // what it shows from now on is what the page says
   } catch (error) {
     refused(form, error);
   } finally {
     if (button) button.disabled = false;
   }
+});
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const from = document.getElementById(button.dataset.copy);
+  navigator.clipboard?.writeText(from.textContent).then(() => (button.textContent = "Copied"));
+  getSelection().selectAllChildren(from); // where a page may not write there, Ctrl+C does
 });
 
 document.addEventListener("click", async (event) => {
