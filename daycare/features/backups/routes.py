@@ -8,8 +8,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from daycare.api.callers import May, caller_of
 from daycare.api.described import BYTES, MediaBody, described
 from daycare.api.documents import RequestDocument, answer, body, segment
+from daycare.api.errors import NotAllowedError
 from daycare.api.working import LINES, Working
 from daycare.base.limits import SECRET_MAX_CHARS
 from daycare.base.secrecy import hide
@@ -66,7 +68,9 @@ class BackupRoutes:
 
     @described({200: BYTES})
     async def download(self, request: Request) -> Response:
-        """Give one of them away, as often as it is asked for."""
+        """Give one of them away, as often as it is asked for; not to who may only read: it is all there is."""
+        if caller_of(request).may is not May.OPERATOR:
+            raise NotAllowedError("CALLER_REFUSED", "downloading a backup: this token may only read")
         file = self._backups.file_of(segment(request, "name", str))
         headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
         return FileResponse(file, media_type=BYTES.type, filename=file.name, headers=headers)

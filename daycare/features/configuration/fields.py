@@ -80,11 +80,12 @@ def _typed(place: _Place | None, key: Key, value: Any) -> Any:
     if _kind(place.read)[0] == "list" and isinstance(value, str):
         value = [line.strip() for line in value.splitlines() if line.strip()]
     try:
-        return msgspec.to_builtins(msgspec.convert(value, place.declared, strict=False))
+        typed = msgspec.to_builtins(msgspec.convert(value, place.declared, strict=False))
     except msgspec.ValidationError as error:
         name = ".".join(key)
         hint = f"daycare config set {name} VALUE; without VALUE its default holds"
         raise InvalidError("SETTING_INVALID", f"setting {name}: {lower(str(error))}", hint=hint) from None
+    return list(typed) if isinstance(typed, tuple) else typed  # as TOML has it
 
 
 def _flat(at: Key, changes: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
@@ -179,10 +180,10 @@ def _abouts() -> dict[Key, str]:
         if header := _HEADER.match(line):
             section, said = tuple(header["name"].split(".")), []
         elif setting := _SETTING.match(line):
-            found[(*section, setting["name"])] = " ".join(said)
+            found[(*section, setting["name"])] = "".join(said).strip()
             said = []
         elif line.startswith("# "):
-            said.append(line[2:].strip())
+            said.append(f"\n{line[2:]}" if line.startswith("#   ") else f" {line[2:].strip()}")  # a list stays one
         else:
             said = []
     return found
