@@ -95,6 +95,7 @@ def test_a_setting_is_saved_alone_and_what_is_wrong_is_refused_in_words(network:
     page.get_by_label("log_level").select_option("debug")
     press(page, "Save [daemon]")
     expect(page.get_by_text("Saved. daemon.log_level")).to_be_visible()
+    expect(page.locator("#section-daemon")).to_contain_text("1 of 7 set")
     assert file.read_text() == f'{before}\n[daemon]\nlog_level = "debug"\n'
     page.get_by_label("log_level").select_option("")
     press(page, "Save [daemon]")

@@ -72,6 +72,7 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     agents |= {f"{method} /v1/agents/1/skills/1" for method in ("PUT", "DELETE")}
     pages = {f"GET /{each}" for each in ("", "agents/1", "approvals", "memory", "work", "costs", "people", "system")}
     pages |= {"GET /static/1", "GET /new-agent"}
+    pages |= {"GET /static/1", "GET /start"}
     oneself = {"GET /v1/session", "POST /v1/logout", "POST /v1/tickets", "GET /v1/login", "POST /v1/login"}
     oneself |= {"POST /v1/hooks/1"}
     for may, expected in (

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from daycare.api.browsers import LOGIN
 from daycare.api.callers import May
 from daycare.features.dashboard.visit import PageRefusedError, Visit
 
@@ -22,9 +23,9 @@ async def shown(visit: Visit) -> dict[str, Any]:
 
 
 async def is_wanted(visit: Visit) -> bool:
-    """Return whether a browser is to be led here: nobody has said a word yet, and no model is set up."""
+    """Return whether a browser is led here: it was just logged in, nobody has said a word, and no model is set up."""
     caller = visit.caller
-    if not caller.session or caller.may is not May.OPERATOR or await _spoken(visit, f"/{caller.user}/direct"):
+    if visit.came_from != LOGIN or caller.may is not May.OPERATOR or await _spoken(visit, f"/{caller.user}/direct"):
         return False
     return not (await visit.get("/v1/setup"))["answers"]
 

@@ -104,9 +104,15 @@ let missed = false; // what happened while nobody listened
 
 function listen() {
   const { live, watch } = document.body.dataset;
+<<<<<<< HEAD
   events?.close();
   if (!live || document.hidden) return;
   events = new EventSource(`/v1/events?${new URLSearchParams({ types: live, ...(watch && { path: watch }) })}`);
+=======
+  if (!live) return;
+  const events = new EventSource(`/v1/events?${new URLSearchParams({ types: live, ...(watch && { path: watch }) })}`);
+  let lost = true; // also what happened between the page and this
+>>>>>>> 63815965 (Lead a new browser to the first steps only from its link)
   events.onopen = () => {
     say("");
     if (missed) refresh();
@@ -189,6 +195,8 @@ export function refused(form, error) {
   note.textContent = error ? `${error.message}${error.hint ? ` (${error.hint})` : ""}` : "";
 }
 
+const typed = (form) => [...form.elements].map((field) => (field.type === "hidden" ? "" : field.value)).join();
+
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (form.dataset.filter) return event.preventDefault();
@@ -201,14 +209,18 @@ document.addEventListener("submit", async (event) => {
     const sent = { body: fields(form, button), after: [] }; // a page's module may change it, and go on behind it
     form.dispatchEvent(new CustomEvent("daycare:send", { bubbles: true, detail: sent }));
     const what = form.dataset.call.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(form.querySelector(`[data-name="${name}"]`).value));
+<<<<<<< HEAD
     const said = await call(what, sent.body);
     for (const each of sent.after) await each(said);
+=======
+    const said = await call(what, fields(form, button));
+>>>>>>> 63815965 (Lead a new browser to the first steps only from its link)
     refused(form, null);
     if (form.dataset.clear !== undefined) form.reset();
     for (const told of form.querySelectorAll("[data-said]")) told[told.matches("input") ? "value" : "textContent"] = filled(told.dataset.said, said);
     if (form.dataset.then) location.href = filled(form.dataset.then, said);
     else await refresh();
-    if (form.dataset.fresh !== undefined) form.reset(); // what it shows from now on is what the page says
+    if (form.dataset.fresh !== undefined && typed(form) === before) form.reset(); // from now on it shows what the page says
   } catch (error) {
     refused(form, error);
   } finally {
