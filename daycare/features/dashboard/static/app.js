@@ -104,15 +104,9 @@ let missed = false; // what happened while nobody listened
 
 function listen() {
   const { live, watch } = document.body.dataset;
-<<<<<<< HEAD
   events?.close();
   if (!live || document.hidden) return;
   events = new EventSource(`/v1/events?${new URLSearchParams({ types: live, ...(watch && { path: watch }) })}`);
-=======
-  if (!live) return;
-  const events = new EventSource(`/v1/events?${new URLSearchParams({ types: live, ...(watch && { path: watch }) })}`);
-  let lost = true; // also what happened between the page and this
->>>>>>> 63815965 (Lead a new browser to the first steps only from its link)
   events.onopen = () => {
     say("");
     if (missed) refresh();
@@ -209,12 +203,9 @@ document.addEventListener("submit", async (event) => {
     const sent = { body: fields(form, button), after: [] }; // a page's module may change it, and go on behind it
     form.dispatchEvent(new CustomEvent("daycare:send", { bubbles: true, detail: sent }));
     const what = form.dataset.call.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(form.querySelector(`[data-name="${name}"]`).value));
-<<<<<<< HEAD
+    const before = typed(form);
     const said = await call(what, sent.body);
     for (const each of sent.after) await each(said);
-=======
-    const said = await call(what, fields(form, button));
->>>>>>> 63815965 (Lead a new browser to the first steps only from its link)
     refused(form, null);
     if (form.dataset.clear !== undefined) form.reset();
     for (const told of form.querySelectorAll("[data-said]")) told[told.matches("input") ? "value" : "textContent"] = filled(told.dataset.said, said);
