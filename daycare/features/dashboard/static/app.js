@@ -100,7 +100,7 @@ export function soon() {
 }
 
 let events = null;
-let missed = false; // what happened while nobody listened
+let missed = true; // also what happened between the page and the stream
 
 function listen() {
   const { live, watch } = document.body.dataset;
