@@ -51,7 +51,7 @@ function morph(old, now) {
   }
   while (at) {
     const next = at.nextSibling;
-    at.remove();
+    if (!at.classList?.contains("refusal")) at.remove(); // why something was refused stays until it is tried again
     at = next;
   }
 }
