@@ -185,8 +185,9 @@ export async function call(what, body) {
 
 export function refused(form, error) {
   let note = form.querySelector(".refusal");
+  if (!error) return note?.remove();
   if (!note) form.append((note = Object.assign(document.createElement("p"), { className: "refusal", role: "alert" })));
-  note.textContent = error ? `${error.message}${error.hint ? ` (${error.hint})` : ""}` : "";
+  note.textContent = `${error.message}${error.hint ? ` (${error.hint})` : ""}`;
 }
 
 const typed = (form) => [...form.elements].map((field) => (field.type === "hidden" ? "" : field.value)).join();
