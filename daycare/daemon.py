@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import trio
 
@@ -16,6 +17,7 @@ from daycare.features.approvals.approval_messages import ApprovalMessages
 from daycare.features.backups import BackingUp
 from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
+from daycare.features.configuration import ConfigurationFeature
 from daycare.features.credentials import CredentialsFeature
 from daycare.features.cron import Cron
 from daycare.features.dashboard import Dashboard
@@ -26,6 +28,7 @@ from daycare.features.health.service import HealthService
 from daycare.features.history import HistoryFeature
 from daycare.features.history.prompts import PromptHistory
 from daycare.features.hooks import WebhooksFeature
+from daycare.features.logs import LogsFeature
 from daycare.features.models import Models
 from daycare.features.openai import OpenAIFeature
 from daycare.features.pairing import PairingFeature
@@ -42,6 +45,7 @@ from daycare.observe import log
 from daycare.ops.alarm import Alarm
 from daycare.ops.commit_hooks import CommitHooks
 from daycare.ops.connections import Connections
+from daycare.ops.first_steps import FirstSteps
 from daycare.ops.health import HealthChecks
 from daycare.ops.metrics import DaemonMetrics
 from daycare.ops.observing import Observation
@@ -85,7 +89,7 @@ class Daemon(Kernel):
         able = [permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
         able += [PairingFeature(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
         self.tokens = TokensFeature(store, clock, live, owner)
-        people = PeopleFeature(store, self.vault, self.permissions, owner)
+        people = PeopleFeature(store, self.vault, self.permissions, owner, partial(_try_key, self.home.path))
         able += [people, CredentialsFeature(people.keyring, live), self.tokens]
         seen = PromptHistory(store, self.contexts, self.memory.recalled_again, self.prompts.base_mark)
         accept = self.intake.accept
@@ -93,15 +97,17 @@ class Daemon(Kernel):
         able.append(OpenAIFeature(store, router, bus, clock, live, accept, self.memory.embedding, owner))
         parts = self.supervisor, self.catalogue, self.permissions, self.behaviours, self.personalities
         able += [WebhooksFeature(core, self.vault), RosterFeature(store, directory, *parts)]
-        able += [TrafficFeature(store, clock, self.supervisor.failures.trouble_of), Dashboard()]
+        able += [TrafficFeature(store, clock, self.supervisor.failures.trouble_of)]
+        able += [Dashboard(), LogsFeature(self.home.log_file)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
         self.connections = Connections(self.host, self.extensions)
+        configuration = ConfigurationFeature(self.home, self.reloading.reload)
         self.backups = BackingUp(Backups(self.home, live, store, clock))
         sweeps = {what: sweep for feature in able for what, sweep in feature.sweeps().items()}
         upkeep = Upkeep(store, directory, router, clock, live, sweeps)
-        able += [self.alarm, self.connections, self.backups, self.reloading, upkeep]
+        able += [self.alarm, self.connections, self.backups, self.reloading, configuration, upkeep]
         checks = HealthChecks(self.home, store, self.keeper, self.pool, clock, tuple(able))
         self.health = HealthService(store, directory, router, checks.look, warn)
         self.features: Sequence[Feature] = (*able, Watching(store, router, accept, self.health, owner))
@@ -140,7 +146,7 @@ class Daemon(Kernel):
             heartbeats=self.signals.heartbeats,
             behaviours=self.behaviours,
             files=self.files,
-            features=(*self.features, self.observation, steering),
+            features=(*self.features, self.observation, steering, FirstSteps(self.home.path)),
             check=self.prompts.check,
             join=self.observation.join,
         )
@@ -178,6 +184,12 @@ class Daemon(Kernel):
         """Return what runs beside the turns, by the name that people read when it crashes."""
         features = {name: run for feature in self.features for name, run in feature.background().items()}
         return {**super().background(), **features}
+
+
+def _try_key(home: Path, name: str, value: str | None) -> str:
+    from daycare.ops.trials import try_key  # late: it brings in what calls models
+
+    return try_key(home, name, value)
 
 
 _CLOSE_S = 5.0  # for open connections, after which they are cut

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from daycare.base.errors import DaycareError, ForbiddenError, UnavailableError
 from daycare.cli import asking
 from daycare.cli.asking import say
+from daycare.ops.suggestions import TITLES, USUAL_MODELS
 
 if TYPE_CHECKING:
     from daycare.base.setup import SetupStep, Verified
@@ -15,12 +16,6 @@ if TYPE_CHECKING:
     from daycare.ops.requests import SetupRequest
     from daycare.plugin import Plugin
 
-TITLES: Final = {"openai": "OpenAI", "anthropic": "Anthropic", "openrouter": "OpenRouter", "ollama": "Ollama"}
-USUAL_MODELS: Final = {
-    "openai": "gpt-5-mini",
-    "anthropic": "claude-sonnet-5",
-    "openrouter": "openai/gpt-5-mini",
-}
 USUAL_URLS: Final = {
     "openai": "OPENAI_BASE_URL",
     "anthropic": "ANTHROPIC_BASE_URL",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
-from daycare.api.client import Client, Json, segment
+from daycare.api.client import Client, Json
 from daycare.base.errors import DaycareError
 from daycare.cli.command import Cli
 from daycare.cli.home import connect as connect_to
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def shown(made: "SetupPlan", service: str | None) -> Iterator[str]:
     """Yield the lines that show what is to be written: files with their text, secrets by name alone."""
-    from daycare.ops.toml_edit import changed_lines
+    from daycare.features.configuration.toml_edit import changed_lines
 
     home = Home(made.present.home)
     yield "\nThis is to be written:"
@@ -51,7 +51,7 @@ def shown(made: "SetupPlan", service: str | None) -> Iterator[str]:
 
 def facts(made: "SetupPlan", service: str | None, verified: "dict[str, Verified]", tried: Sequence[str]) -> Json:
     """Return a plan as a document."""
-    from daycare.ops.toml_edit import changed_lines
+    from daycare.features.configuration.toml_edit import changed_lines
 
     home = Home(made.present.home)
     before = made.present.text
@@ -108,78 +108,10 @@ def _runs(made: "SetupPlan") -> bool:
 
 def write(cli: Cli, made: "SetupPlan") -> None:
     """Write a plan: a new home in one go; of one that is there the database through its daemon, then config.toml."""
-    from daycare.ops import setup
+    from daycare.ops.carrying_out import carry_out
 
-    if made.new:
-        agent = made.agent
-        setup.initialise(
-            cli.home,
-            agent_name=agent["name"],
-            user_name=made.owner.name,
-            user_id=made.owner.id,
-            tone=agent["tone"],
-            personality=agent["personality"],
-            zone=made.owner.zone,
-            text=made.text,
-            secrets=made.secrets,
-        )
-        return
-    if made.secrets or made.person or _persona(made):
-        with connect_to(cli.home, work=False) as client:
-            for name, value in made.secrets.items():
-                client.call("PUT", f"/v1/keys/{segment(name)}", {"value": value})
-            if made.person:
-                client.call("PATCH", f"/v1/users/{segment(made.owner.id)}", made.person)
-            _introduce(client, made)
-    if made.text != made.present.text:
-        setup.write_config(Home(cli.home).config, made.text)
-        _reload(cli)
-
-
-def _reload(cli: Cli) -> None:
-    """Let a daemon that runs take the new configuration at once, and tell what it takes after a restart only."""
-    client = Client(Home(cli.home).socket)
-    try:
-        if client.status() is not None:
-            pending = client.call("POST", "/v1/config/reload")["pending"]
-            if pending:
-                told = ", ".join(pending)
-                print(f"note: after `daycare restart` only: {plain(told)}", file=sys.stderr)
-    except DaycareError as error:
-        print(f"note: the running daemon goes on as before: {plain(error.message)}", file=sys.stderr)
-    finally:
-        client.close()
-
-
-def _persona(made: "SetupPlan") -> bool:
-    was, now = made.present.config.agent, made.config.agent
-    return (was.name, was.tone) != (now.name, now.tone)
-
-
-def _introduce(client: Client, made: "SetupPlan") -> None:
-    """Let the documents that the first set-up wrote say the new names, unless somebody has changed them since."""
-    from msgspec.structs import replace
-
-    from daycare.agent.prompt import Persona
-    from daycare.agent.sections import known_of
-
-    was, now = made.present.config.agent, made.config.agent
-    owner = replace(made.owner, **made.person) if made.person else made.owner
-    for path, old, new in (
-        ("global/IDENTITY.md", Persona(was.name, was.tone).text, Persona(now.name, now.tone).text),
-        ("shared/USER.md", known_of(made.owner), known_of(owner)),
-    ):
-        if old == new:
-            continue
-        try:
-            found = client.call("GET", "/v1/memory/document", path=path)
-            if found["text"].strip() == old.strip():
-                wish = {"text": f"{new}\n", "base_hash": found["hash"], "reason": "changed by daycare init"}
-                client.call("PUT", "/v1/memory/document", wish, path=path)
-            else:
-                print(f"note: {path} was rewritten since, and stays: daycare memory edit {path}", file=sys.stderr)
-        except DaycareError as error:
-            print(f"note: {path} stays as it is: {plain(error.message)}", file=sys.stderr)
+    for note in carry_out(made, lambda: connect_to(cli.home, work=False)):
+        print(f"note: {plain(note)}", file=sys.stderr)
 
 
 def install(cli: Cli, service: str) -> None:

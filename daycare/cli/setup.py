@@ -10,16 +10,18 @@ from daycare.cli.command import Cli, command, shown_below
 from daycare.cli.init import init
 from daycare.cli.process import running
 from daycare.cli.render import plain
+from daycare.features.configuration import cli as configuration
 from daycare.store.home import Home
 
 config_app = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Check the configuration, reload it, or show where it is.",
+    help="Check the configuration, change or reload it, or show where it is.",
     epilog=shown_below("daycare config check\ndaycare config reload"),
 )
 _MISTAKES: Final = ("CONFIG_INVALID", "CONFIG_GONE", "PLUGIN_SETTINGS")
 _RELOAD_S: Final = 60.0  # plugins may take some seconds each to end
+configuration.register(config_app)
 
 
 def register(app: typer.Typer) -> None:

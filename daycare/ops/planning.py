@@ -17,6 +17,7 @@ from daycare.base.problems import located, lower
 from daycare.base.setup import SetupStep
 from daycare.base.toml_positions import Key
 from daycare.config import OFFLINE, WELL_KNOWN, Config, ModelsSection, load, parsed, plugin_settings
+from daycare.features.configuration.toml_edit import edited
 from daycare.inference.section import checked_url
 from daycare.observe.redact import hide
 from daycare.ops.requests import SetupRequest
@@ -31,7 +32,6 @@ from daycare.ops.setup import (
     slug,
     usual_embedder,
 )
-from daycare.ops.toml_edit import edited
 from daycare.plugin import Plugin
 from daycare.store.home import Home
 from daycare.store.records import User

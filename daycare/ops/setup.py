@@ -23,6 +23,7 @@ from daycare.base.path import check_user_id
 from daycare.base.zones import zone_of
 from daycare.config import AgentSection, load
 from daycare.features import open_store
+from daycare.features.configuration.service import write_config
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.ops import bare
 from daycare.ops.vanished import refuse_vanished
@@ -154,21 +155,6 @@ def first_config(settings: Mapping[str, str], embedder: str = NO_EMBEDDER, *, mo
         '# [models]\n# default = "ollama/llama3.2"\n'
     )
     return text if model else text + hint
-
-
-def write_config(file: Path, text: str) -> None:
-    """Let config.toml be this text, all of it or none; a link stays one."""
-    file = file.resolve()
-    new = file.with_name(f".{file.name}.new")
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "w", encoding="utf-8", newline="") as opened:
-        opened.write(text)
-        opened.flush()
-        os.fsync(opened.fileno())
-    if file.exists():
-        new.chmod(file.stat().st_mode & 0o777)
-    new.replace(file)
-    _sync(file.parent)
 
 
 def _make_database(location: str, user: User, persona: Persona, secrets: Mapping[str, bytes]) -> User:

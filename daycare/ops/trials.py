@@ -23,10 +23,10 @@ def try_model(plan: SetupPlan) -> None:
     bare.run(probe_model, plan.config, plan.present.home, plan.model, key)
 
 
-def try_key(home: Path, name: str, value: str) -> str:
+def try_key(home: Path, name: str, value: str | None) -> str:
     """Try a key with one cheap call of what would use it; return what that was, "" if nothing in use has this key.
 
-    Raises as `probe_model` and `probe_connector` do.
+    Without a value the stored one is tried. Raises as `probe_model` and `probe_connector` do.
     """
     config = load(home)
     for model in config.models.by_role().values():
@@ -36,7 +36,7 @@ def try_key(home: Path, name: str, value: str) -> str:
             return model
     connector = name.replace(".", "-").replace("_", "-")
     try:
-        bare.run(probe_connector, config, home, connector, {name: value})
+        bare.run(probe_connector, config, home, connector, None if value is None else {name: value})
     except NotFoundError:
         return ""
     return connector

@@ -341,7 +341,7 @@ async def open_api(
             load=None,
         )
         vault = open_vault(folder / "daycare.key")
-        people = PeopleFeature(store, vault, permissions, "ann")
+        people = PeopleFeature(store, vault, permissions, "ann", lambda name, value: "")
         budgets = Budgets(store, tell, bus, clock, live, "ann")
 
         def committed(commit: Commit) -> None:

@@ -6,12 +6,16 @@ from pathlib import Path
 import pytest
 
 from daycare.features import dashboard
+from daycare.features.dashboard.pages import system
 from daycare.features.dashboard.routes import PAGES
 from tests.network.conftest import Network
 
 EVERYONES = ("/", "/flow", "/approvals", "/memory")
 UNLISTED = ("/trace",)
-EMPTY = ("/", "/approvals", "/memory", "/costs", "/system", "/flow", "/trace")  # here; nothing to change yet
+EMPTY = (  # here; nothing to change yet
+    *("/", "/approvals", "/memory", "/costs", "/system", "/flow", "/trace"),
+    *("/system?tab=health", "/system?tab=connectors", "/system?tab=log"),
+)
 PLAIN = tuple(page.path for page in PAGES if "{" not in page.path)
 
 
@@ -46,7 +50,8 @@ def test_a_reader_is_offered_nothing_to_change(network: Network) -> None:
     network.locally("POST", "/v1/messages", {"text": "hello", "wait_s": 20})
     jobs = {"id": "morning", "spec": {"cron": "30 7 * * *", "prompt": "x"}}
     network.locally("POST", "/v1/cron", jobs)
-    for path in (*PLAIN, "/agents/ann/direct", "/agents/ann/direct?tab=settings"):
+    tabs = [f"/system?tab={tab}" for tab in system.TABS]
+    for path in (*PLAIN, *tabs, "/agents/ann/direct", "/agents/ann/direct?tab=settings"):
         assert "data-call" in network.call("operator", "GET", path).text or path in EMPTY, path
         assert "data-call" not in network.call("read", "GET", path).text, path
 
@@ -70,6 +75,8 @@ def test_files_are_kept_by_the_browser_until_they_change(network: Network) -> No
 def test_the_largest_page_with_all_it_loads_weighs_under_150_kb(network: Network) -> None:
     for number in range(30):
         network.locally("POST", "/v1/messages", {"text": f"message {number}", "wait_s": 20})
-    pages = [network.call("operator", "GET", path).content for path in (*PLAIN, "/agents/ann/direct")]
+    pages = [
+        network.call("operator", "GET", path).content for path in (*PLAIN, "/agents/ann/direct", "/system?tab=settings")
+    ]
     files = [path.read_bytes() for path in (Path(dashboard.__file__).parent / "static").iterdir()]
     assert max(map(len, pages)) + sum(map(len, files)) < 150_000

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daycare.base.errors import BrokenError
-from daycare.ops.toml_edit import Changes, changed_lines, edited
+from daycare.features.configuration.toml_edit import Changes, changed_lines, edited
 
 MODEL, URL = ("models", "default"), ("plugins", "telegram", "base_url")
 OWN = '''\

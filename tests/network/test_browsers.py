@@ -149,7 +149,7 @@ def test_a_link_says_where_the_api_listens_and_what_to_write_where_it_does_not(n
     network.locally("POST", "/v1/config/reload")
     with pytest.raises(DaycareError) as refused:
         linked(network)
-    assert refused.value.code == "API_UNREACHED" and "listen = " in refused.value.hint
+    assert refused.value.code == "API_CLOSED" and "api.listen" in refused.value.hint
 
 
 async def test_codes_and_browsers_are_few_and_last_for_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

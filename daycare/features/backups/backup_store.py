@@ -11,15 +11,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from daycare.base.errors import ConflictError, UnavailableError
+import msgspec
+
+from daycare.base.errors import ConflictError, NotFoundError, UnavailableError
 from daycare.base.times import local_time
 from daycare.features.backups.archive import BackupManifest, opened
-from daycare.features.exports.sealed import check_passphrase, seal
+from daycare.features.exports.sealed import check_passphrase, is_sealed, seal
 from daycare.store.sqlite.copies import sync_folder
 
 _FORM: Final = "%Y%m%dT%H%M%SZ"
 _SCHEDULED: Final = re.compile(r"scheduled-(\d{8}T\d{6}Z)\.daycare-backup")
+_STORED: Final = re.compile(r"(?:scheduled|daycare)-(\d{8}T\d{6}Z)\.daycare-backup")
+_SEAL_BYTES: Final = 16  # the beginning of a file, by which an encrypted one is known
 _PART: Final = ".part"
+
+
+class StoredBackup(msgspec.Struct, frozen=True, kw_only=True):
+    """A backup in the folder: its file's name, when it was made (wall ms), and whether a passphrase opens it."""
+
+    name: str
+    made_at: int
+    bytes: int
+    scheduled: bool
+    encrypted: bool
 
 
 def name_of(now_ms: int, *, scheduled: bool) -> str:
@@ -70,9 +84,38 @@ def scheduled_in(folder: Path) -> list[tuple[int, Path]]:
     with suppress(FileNotFoundError):
         for file in folder.iterdir():
             if match := _SCHEDULED.fullmatch(file.name):
-                at = datetime.strptime(match[1], _FORM).replace(tzinfo=UTC)
-                found.append((round(at.timestamp() * 1000), file))
+                found.append((_made_at(match), file))
     return sorted(found)
+
+
+def stored_in(folder: Path, most: int) -> list[StoredBackup]:
+    """Return the backups in a folder, the newest first, so many of them."""
+    if not folder.is_dir():
+        return []
+    with writing(folder):
+        matches = [match for file in folder.iterdir() if (match := _STORED.fullmatch(file.name))]
+        newest = sorted(matches, key=_made_at, reverse=True)[:most]
+        return [_stored(folder / match[0], match) for match in newest]
+
+
+def stored_at(folder: Path, name: str) -> Path:
+    """Return the file of a backup in a folder. Raises `NotFoundError` BACKUP_UNKNOWN for any other name."""
+    file = folder / name
+    if not _STORED.fullmatch(name) or file.is_symlink() or not file.is_file():
+        raise NotFoundError("BACKUP_UNKNOWN", f"looking for the backup {name}: there is none of that name")
+    return file
+
+
+def _stored(file: Path, match: re.Match[str]) -> StoredBackup:
+    with file.open("rb") as opened:
+        sealed = is_sealed(opened.read(_SEAL_BYTES))
+        size = os.fstat(opened.fileno()).st_size
+    scheduled = _SCHEDULED.fullmatch(file.name) is not None
+    return StoredBackup(name=file.name, made_at=_made_at(match), bytes=size, scheduled=scheduled, encrypted=sealed)
+
+
+def _made_at(match: re.Match[str]) -> int:
+    return round(datetime.strptime(match[1], _FORM).replace(tzinfo=UTC).timestamp() * 1000)
 
 
 def rotate(folder: Path, keep: int, newest: Path) -> int:

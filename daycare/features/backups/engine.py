@@ -18,8 +18,17 @@ from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoun
 from daycare.base.health import Finding
 from daycare.base.limits import BACKUP_LATE, EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import hide
-from daycare.features.backups.archive import BackupManifest
-from daycare.features.backups.backup_store import name_of, publish, rotate, scheduled_in, writing
+from daycare.features.backups.archive import BackupManifest, opened
+from daycare.features.backups.backup_store import (
+    StoredBackup,
+    name_of,
+    publish,
+    rotate,
+    scheduled_in,
+    stored_at,
+    stored_in,
+    writing,
+)
 from daycare.features.backups.making import BackupProgress, Making
 from daycare.features.exports.archive import anonymous
 from daycare.features.exports.stored import StoredFiles
@@ -31,6 +40,7 @@ from daycare.store.sqlite.database import check
 from daycare.store.sqlite.store import Store
 
 BACKUP_LOOK_S: Final = 60.0  # whether a scheduled backup is due
+BACKUPS_SHOWN_MAX: Final = 200  # of the folder's, the newest
 BACKUP_RETRY_S: Final = 900.0  # after one that failed: a disk that is full or away comes back within that, or not soon
 
 T = TypeVar("T")
@@ -120,6 +130,33 @@ class Backups:
             file.close()
             raise
         return file, manifest
+
+    # -- those in the folder -------------------------------------------------------------------------------------------
+
+    async def stored(self) -> list[StoredBackup]:
+        """Return those in the folder, the newest first. Raises `UnavailableError` for one that cannot be read."""
+        return await trio.to_thread.run_sync(stored_in, self.folder, BACKUPS_SHOWN_MAX)
+
+    def file_of(self, name: str) -> Path:
+        """Return the file of one in the folder. Raises `NotFoundError` BACKUP_UNKNOWN."""
+        return stored_at(self.folder, name)
+
+    async def verify(self, name: str, passphrase: str = "") -> BackupManifest:
+        """Read all of one in the folder, and return what is in it; an encrypted one is opened as the schedule would.
+
+        Raises `InvalidError` BACKUP_DAMAGED, or for a wrong passphrase.
+        """
+        file = self.file_of(name)
+
+        def known() -> str:
+            given = self.section.passphrase_file
+            return passphrase or (_first_line(self._home.path / given) if given else "")
+
+        def work(check: Callable[[], None]) -> BackupManifest:
+            with opened(file, known) as archive:
+                return archive.verify(check)
+
+        return await _apart(work)
 
     # -- by itself -----------------------------------------------------------------------------------------------------
 

@@ -74,6 +74,8 @@ def _environment() -> "Environment":
     )
     found.globals.update(mark=mark)
     found.filters.update(
+        qr=qr,
+        setting=setting,
         when=when,
         seconds=seconds,
         dollars=dollars,
@@ -140,6 +142,28 @@ def markdown(text: str) -> "Markup":
         html, tags=_TAGS, attributes={"a": {"href"}, "*": set()}, url_schemes=_LINKS, link_rel="noreferrer noopener"
     )
     return Markup(clean)  # noqa: S704 - this is what cleaning is for
+
+
+def setting(value: Any) -> str:
+    """Return a setting's value as somebody types it: true, a number, words, or items one a line."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case list():
+            return "\n".join(map(str, value))
+        case _:
+            return str(value)
+
+
+def qr(text: str) -> "Markup":
+    """Return a code to scan, dark on light whatever the colours of the page are."""
+    import segno
+    from markupsafe import Markup
+
+    code = segno.make_qr(text, error="l")
+    return Markup(code.svg_inline(scale=4, dark="#000", light="#fff", svgclass="qr", title="Code to scan"))  # noqa: S704
 
 
 def diff_lines(diff: str) -> list[tuple[str, str]]:

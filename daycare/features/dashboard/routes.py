@@ -21,6 +21,7 @@ from daycare.features.dashboard.pages import (
     job,
     memory,
     people,
+    start,
     system,
     trace,
     work,
@@ -99,6 +100,7 @@ PAGES: Final = (
         "System",
         "connector.health,config.reloaded,config.refused,store.trouble",
     ),
+    PageKind("/start", "start.html", start.shown, "/v1/setup", "", "config.reloaded,turn.finished"),
 )
 
 
@@ -140,6 +142,8 @@ def _serving(kind: PageKind) -> Callable[[Request], Awaitable[Response]]:
         visit = Visit(request)
         status, template = 200, kind.template
         try:
+            if kind.path == "/" and await start.is_wanted(visit):
+                return Response(status_code=303, headers={"Location": "/start", "Cache-Control": "no-store"})
             values = await kind.load(visit)
         except PageRefusedError as error:
             status, template, values = error.status, "error.html", {"title": "Not there", "error": error.error}

@@ -1,7 +1,7 @@
 """Somebody looks at a page. What it shows is asked of the API in their name, so that nothing is permitted twice."""
 
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from starlette.requests import Request
@@ -41,6 +41,11 @@ class Visit:
     def here(self, **other: Any) -> str:
         """Return the query of this page with some values put in place of others."""
         return "?" + urlencode({**self.query, **other})
+
+    @property
+    def came_from(self) -> str:
+        """The path of the page that led here, empty if there is none."""
+        return urlsplit(self._request.headers.get("referer", "")).path
 
     def segment(self, name: str) -> str:
         """Return a part of the page's path."""

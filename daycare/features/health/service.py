@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 import trio
+from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
@@ -22,6 +23,24 @@ from daycare.store.sqlite.store import Store
 HEALTH_LOOK_S: Final = 60.0
 HEALTH_GOOD_S: Final = 120.0  # that it is good again before that is told, so that what comes and goes is told once
 HEALTH_LAG_S: Final = 2.0  # that the loop is late: a person notices that
+
+MENDS: Final[Mapping[str, str]] = {  # the command that helps, or shows more, by what is bad
+    "loop": "daycare doctor",
+    "disk": "daycare doctor",
+    "parts": "daycare restart",
+    "models": "daycare models",
+    "messages": "daycare agents",
+    "connectors": "daycare status",
+    "plugins": "daycare plugins list",
+    "backup": "daycare backup",
+    "config": "daycare config check",
+    "upkeep": "daycare gc",
+    "dead letters": "daycare dead list",
+    "parked agents": "daycare agents",
+    "scheduled jobs": "daycare cron list",
+    "webhooks": "daycare hooks list",
+}
+ELSE_MENDS: Final = "daycare doctor"
 
 HEALTH: Final = "/system/health"
 _LAGS: Final = round(HEALTH_BAD_S / HEALTH_LOOK_S)  # looks whose lag is remembered
@@ -90,8 +109,9 @@ class HealthService:
         return [loop, *await self._look(whole=whole)]
 
     async def report(self) -> list[Finding]:
-        """Return how everything is."""
-        return await self.look(whole=True)
+        """Return how everything is, what is bad with the command that helps."""
+        found = await self.look(whole=True)
+        return [each if each.ok else replace(each, hint=MENDS.get(each.name, ELSE_MENDS)) for each in found]
 
     # -- its turns -----------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,10 @@
 """People with their addresses, and the installation's secrets."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
+import trio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -13,6 +15,7 @@ from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import KEY_MAX_CHARS, SECRET_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.path import check_user_id
+from daycare.base.secrecy import hide
 from daycare.base.zones import zone_of
 from daycare.features.people.subusers import check_owner
 from daycare.store.records import User
@@ -51,10 +54,20 @@ class Link(RequestDocument, frozen=True, kw_only=True):
     key: Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS, pattern=r"^[a-z0-9][a-z0-9_-]*:\S+$")]
 
 
-class NewSecret(RequestDocument, frozen=True, kw_only=True):
-    """A secret to store."""
+Secret = Annotated[str, msgspec.Meta(min_length=1, max_length=SECRET_MAX_CHARS)]
 
-    value: Annotated[str, msgspec.Meta(min_length=1, max_length=SECRET_MAX_CHARS)]
+
+class NewSecret(RequestDocument, frozen=True, kw_only=True):
+    """A secret to store. With `test` it is tried first, and one that does not work is not stored."""
+
+    value: Secret
+    test: bool = False
+
+
+class KeyTrial(RequestDocument, frozen=True, kw_only=True):
+    """A secret to try; without a value the one that is stored."""
+
+    value: Secret | None = None
 
 
 class PeopleRoutes:
@@ -130,10 +143,11 @@ class PeopleRoutes:
 
 
 class Keys:
-    """`/v1/keys`: values go in and never come out."""
+    """`/v1/keys`: values go in and never come out. `try_key` takes a name and perhaps a value, in a thread."""
 
-    def __init__(self, keyring: Keyring) -> None:
+    def __init__(self, keyring: Keyring, try_key: Callable[[str, str | None], str]) -> None:
         self._keyring = keyring
+        self._try_key = try_key
 
     def routes(self) -> list[Route]:
         """Return the routes of secrets."""
@@ -142,6 +156,7 @@ class Keys:
             Route("/v1/keys/rotate", self.rotate, methods=["POST"]),
             Route("/v1/keys/{name}", self.put, methods=["PUT"]),
             Route("/v1/keys/{name}", self.remove, methods=["DELETE"]),
+            Route("/v1/keys/{name}/test", self.test, methods=["POST"]),
         ]
 
     @described({200: {"keys": [{"name": str, "created_at": int}]}})
@@ -151,13 +166,30 @@ class Keys:
         own = [{"name": name, "created_at": at_ms} for name, at_ms in found if ":" not in name]  # else a capability's
         return answer({"keys": own})
 
-    @described({200: {"stored": str}}, body=NewSecret)
+    @described({200: {"stored": str, "tried": str}}, body=NewSecret)
     async def put(self, request: Request) -> Response:
-        """Store a secret, or replace it."""
+        """Store a secret, or replace it; `tried` is what works with it, if that was asked for."""
         name = check_key_name(request.path_params["name"])
-        value = (await body(request, NewSecret)).value
+        wish = await body(request, NewSecret)
+        value = wish.value.strip() if wish.test else wish.value  # what is pasted brings its line's end
+        hide(value)
+        tried = await self._tried(name, value) if wish.test else ""
         await self._keyring.put(name, value)
-        return answer({"stored": name})
+        return answer({"stored": name, "tried": tried})
+
+    @described({200: {"tried": str}}, body=KeyTrial)
+    async def test(self, request: Request) -> Response:
+        """Try a secret with one cheap call of what uses it; `tried` is that, empty if nothing in use has it."""
+        name = check_key_name(request.path_params["name"])
+        value = (await body(request, KeyTrial)).value
+        if value is None and not self._keyring.has(name):
+            raise NotFoundError("SECRET_UNKNOWN", f"trying the key {name}: there is none", hint="daycare keys list")
+        if value is not None:
+            hide(value)
+        return answer({"tried": await self._tried(name, value)})
+
+    async def _tried(self, name: str, value: str | None) -> str:
+        return await trio.to_thread.run_sync(self._try_key, name, value, abandon_on_cancel=True)
 
     @described({200: {"resealed": int}}, refuses=(409,))
     async def rotate(self, request: Request) -> Response:

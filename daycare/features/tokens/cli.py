@@ -1,16 +1,29 @@
 """Commands about tokens of the API: make one, list them, revoke one; and log a browser in."""
 
-from typing import Annotated, Any
+import socket
+import sys
+from typing import Annotated, Any, Final
 
 import typer
 
-from daycare.api.client import Json
+from daycare.api.client import Client, Json
 from daycare.base.english import plural
+from daycare.base.errors import ConflictError
 from daycare.base.times import when
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.operations import ask, operation
 from daycare.cli.render import table
-from daycare.features.tokens.operations import AddToken, LinkBrowser, ListTokens, LogOutBrowsers, RevokeToken
+from daycare.features.tokens.operations import (
+    API_CLOSED,
+    AddToken,
+    LinkBrowser,
+    ListTokens,
+    LogOutBrowsers,
+    RevokeToken,
+)
+
+USUAL_PORT: Final = 8686
+PORTS_TRIED: Final = 10  # another home of the same machine may have the first
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -77,6 +90,9 @@ def web(
 ) -> None:
     """Print a link that logs a browser in, once and within five minutes.
 
+    Where no address is set yet, `[api] listen` in config.toml gets one that only this machine reaches. On a new home
+    the pages lead through setting it up.
+
     What is logged in is listed by `daycare tokens list`. It ends after 30 days, with `daycare tokens revoke NAME`, or
     with `--revoke`.
     """
@@ -84,7 +100,32 @@ def web(
         if revoke:
             cli.out(ask(client, LogOutBrowsers()), _logged_out)
         else:
-            cli.out(ask(client, LinkBrowser(user=user)), _linked)
+            cli.out(_link(client, LinkBrowser(user=user)), _linked)
+
+
+def _link(client: Client, wish: LinkBrowser) -> Json:
+    try:
+        return ask(client, wish)
+    except ConflictError as error:
+        if error.code != API_CLOSED:
+            raise
+    listen = f"127.0.0.1:{_free_port()}"
+    client.call("PATCH", "/v1/config", {"changes": {"api": {"listen": listen}}})
+    print(f'note: config.toml has listen = "{listen}" below [api] now', file=sys.stderr)
+    return ask(client, wish)
+
+
+def _free_port() -> int:
+    """Return the first port of loopback that nobody has, the usual one if all are taken: the daemon says so then."""
+    for port in range(USUAL_PORT, USUAL_PORT + PORTS_TRIED):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    return USUAL_PORT
 
 
 def _linked(document: Json) -> str:

@@ -10,6 +10,7 @@ from daycare.api.operations import route
 from daycare.base.api_settings import ApiSection
 from daycare.base.errors import ConflictError
 from daycare.features.tokens.operations import (
+    API_CLOSED,
     AddToken,
     BrowserLink,
     LinkBrowser,
@@ -62,14 +63,14 @@ class TokenOperations:
     @described({201: BrowserLink}, refuses=(409,))
     async def link(self, wish: LinkBrowser) -> BrowserLink:
         """Make a link that logs a browser in."""
-        if not self._live.now.api.listen:
-            raise ConflictError(
-                "API_UNREACHED",
-                "logging a browser in: the API answers on its socket only",
-                hint='write listen = "127.0.0.1:8686" below [api] in config.toml',
-            )
         if not self._reached:
             raise ConflictError("API_UNREACHED", "logging a browser in: no daemon is running", hint="daycare run")
+        if not self._live.now.api.listen:
+            raise ConflictError(
+                API_CLOSED,
+                "logging a browser in: the API answers on its socket only",
+                hint="daycare config set api.listen 127.0.0.1:8686",
+            )
         newcomer, code = await self._tokens.link(wish.user, wish.may)
         url = f"{_base(self._live.now.api)}{LOGIN}?code={code}"
         return BrowserLink(url=url, user=newcomer.user, may=newcomer.may, expires_in_s=LOGIN_CODE_S)

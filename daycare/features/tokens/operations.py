@@ -1,12 +1,14 @@
 """What can be asked about tokens of the API."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
 from daycare.api.callers import May
 from daycare.api.operations import Operation
 from daycare.base.meaning import meaning
+
+API_CLOSED: Final = "API_CLOSED"  # the code of a refusal: no address is set at which a browser could reach it
 
 TokenName = Annotated[str, meaning("What it is called in lists and logs", metavar="NAME", max_length=64)]
 

@@ -1,8 +1,17 @@
 """People: who is known, which strangers wrote, and which programs may use the API."""
 
-from typing import Any
+from typing import Any, Final
 
+from daycare.api.callers import May
 from daycare.features.dashboard.visit import Visit
+
+MEANS: Final = {
+    May.PERSON: "what its person may, with their own agents",
+    May.READ: "see everything, change nothing",
+    May.APPROVE: "decide what that person's agents ask for",
+    May.SPEAK: "speak OpenAI's protocol for those whom it names",
+    May.OPERATOR: "everything",
+}
 
 
 async def listed(visit: Visit) -> dict[str, Any]:
@@ -10,4 +19,13 @@ async def listed(visit: Visit) -> dict[str, Any]:
     users = (await visit.get("/v1/users", limit=1000))["users"]
     strangers = (await visit.get("/v1/pairings"))["pairings"]
     tokens = (await visit.get("/v1/tokens"))["tokens"]
-    return {"title": "People", "users": users, "strangers": strangers, "tokens": tokens}
+    return {
+        "title": "People",
+        "users": users,
+        "strangers": [each for each in strangers if not each.get("denied")],
+        "refused": [each for each in strangers if each.get("denied")],
+        "tokens": [each for each in tokens if not each.get("revoked_at")],
+        "ended": [each for each in tokens if each.get("revoked_at")],
+        "means": MEANS,
+        "acts": visit.caller.may is May.OPERATOR,
+    }

@@ -60,7 +60,7 @@ function morph(old, now) {
   }
   while (at) {
     const next = at.nextSibling;
-    at.remove();
+    if (!at.classList?.contains("refusal")) at.remove(); // why something was refused stays until it is tried again
     at = next;
   }
 }
@@ -110,7 +110,7 @@ export function soon() {
 
 export const here = document.body.dataset.watch; // the agent of the page
 let events = null;
-let missed = false; // what happened while nobody listened
+let missed = true; // what happened while nobody listened, also between the page and the stream
 let cursor = main.querySelector("[data-running]") ? "0" : ""; // what a running turn has said is heard from its start
 
 function listen() {
@@ -158,20 +158,23 @@ const KINDS = {
   list: (value) => value.split(","),
   numbers: (value) => value.split(",").map(Number),
   number: Number,
-  flag: (value) => value === "true",
+  flag: (value) => value !== "false",
 };
 
 /**
  * Return the fields of a form as JSON: `a.b` is a field of an object, what is empty is left out unless it stood there.
+ * `data-at` is its way where a name has dots of its own.
  * `data-type` is what one is if no text; boxes of one name, with a hidden field before them, are a list of those ticked.
  */
 export function fields(form, button) {
-  const found = {};
+  const found = form.dataset.body ? JSON.parse(form.dataset.body) : {};
   for (const [name, value] of new FormData(form, button)) {
     const input = form.elements[name];
     const several = input instanceof RadioNodeList && input[0].type === "hidden";
-    if (value === "" && !several && !(input?.defaultValue ?? input?.dataset?.was) && name !== "text") continue;
-    const [last, ...way] = name.split(".").reverse();
+    const stood = input?.defaultValue ?? input?.dataset?.was ?? [...(input?.options ?? [])].find((one) => one.defaultSelected)?.value;
+    if (value === "" && !several && !stood && name !== "text") continue;
+    const at = input?.dataset?.at;
+    const [last, ...way] = (at ? at.split("/") : name.split(".")).reverse();
     let place = found;
     for (const step of way.reverse()) place = place[step] ??= {};
     if (several) (place[last] ??= []).push(...(value ? [value] : []));
@@ -179,6 +182,10 @@ export function fields(form, button) {
   }
   return found;
 }
+
+/** Fill `{a.b}` with what was answered, `{a.b|else}` with the rest where that is empty. */
+const filled = (template, said) =>
+  template.replace(/\{([\w.]+)(?:\|([^}]*))?\}/g, (_, way, other) => String(way.split(".").reduce((at, step) => at?.[step], said) ?? "") || other || "");
 
 /** Call a route with a document, or with the bytes of a file. */
 export async function call(what, body) {
@@ -194,9 +201,12 @@ export async function call(what, body) {
 
 export function refused(form, error) {
   let note = form.querySelector(".refusal");
+  if (!error) return note?.remove();
   if (!note) form.append((note = Object.assign(document.createElement("p"), { className: "refusal", role: "alert" })));
-  note.textContent = error ? `${error.message}${error.hint ? ` (${error.hint})` : ""}` : "";
+  note.textContent = `${error.message}${error.hint ? ` (${error.hint})` : ""}`;
 }
+
+const typed = (form) => [...form.elements].map((field) => (field.type === "hidden" ? "" : field.value)).join();
 
 document.addEventListener("submit", async (event) => {
   const form = event.target;
@@ -210,17 +220,29 @@ document.addEventListener("submit", async (event) => {
   try {
     const sent = { body: given, after: [] }; // a page's module may change it, and go on behind it
     form.dispatchEvent(new CustomEvent("daycare:send", { bubbles: true, detail: sent }));
-    const said = await call(form.dataset.call, sent.body);
+    const what = form.dataset.call.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(form.querySelector(`[data-name="${name}"]`).value));
+    const before = typed(form);
+    const said = await call(what, sent.body);
     for (const each of sent.after) await each(said);
     refused(form, null);
     if (form.dataset.clear !== undefined) form.reset();
-    if (form.dataset.then) location.href = form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => said[name]);
+    for (const told of form.querySelectorAll("[data-said]")) told[told.matches("input") ? "value" : "textContent"] = filled(told.dataset.said, said);
+    if (form.dataset.then) location.href = filled(form.dataset.then, said);
     else await refresh();
+    if (form.dataset.fresh !== undefined && typed(form) === before) form.reset(); // from now on it shows what the page says
   } catch (error) {
     refused(form, error);
   } finally {
     if (button) button.disabled = false;
   }
+});
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const from = document.getElementById(button.dataset.copy);
+  navigator.clipboard?.writeText(from.textContent).then(() => (button.textContent = "Copied"));
+  getSelection().selectAllChildren(from); // where a page may not write there, Ctrl+C does
 });
 
 document.addEventListener("click", async (event) => {
