@@ -190,9 +190,10 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (form.dataset.confirm && !confirm(form.dataset.confirm)) return;
   const button = event.submitter;
+  const body = fields(form, button); // a button that is disabled is no field
   if (button) button.disabled = true;
   try {
-    const sent = { body: fields(form, button), after: [] }; // a page's module may change it, and go on behind it
+    const sent = { body, after: [] }; // a page's module may change it, and go on behind it
     form.dispatchEvent(new CustomEvent("daycare:send", { bubbles: true, detail: sent }));
     const said = await call(form.dataset.call, sent.body);
     for (const each of sent.after) await each(said);
