@@ -73,15 +73,15 @@ def decides(windows: Watched, network: Network) -> None:
     page.close()
 
 
-def makes(windows: Watched, _: Network, path: str = "/ann/agent/keyed") -> None:
+def makes(windows: Watched, _: Network) -> None:
     """Make an agent."""
     page = windows.open("/")
-    page.evaluate("document.querySelector('#new-agent summary').focus()")
+    reach(page, page.get_by_role("link", name="New agent"))
     page.keyboard.press("Enter")
-    reach(page, page.get_by_role("textbox", name="Path", exact=True))
-    page.keyboard.type(path)
+    reach(page, page.locator("#called"))
+    page.keyboard.type("keyed")
     page.keyboard.press("Enter")
-    page.wait_for_url(f"**/agents{path}")
+    page.wait_for_url("**/agents/ann/agent/keyed")
     page.close()
 
 
