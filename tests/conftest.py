@@ -16,6 +16,7 @@ from daycare.features.memory.loading import load
 from daycare.process import tune
 from daycare.testing.clock import patient_clock
 from tests import chance
+from tests.schema import copied
 
 chance.settle()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -65,6 +66,13 @@ def installed_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """What is installed stays so, but for the tests of plugins: finding it takes a third of what a house does."""
     if request.path.parent.name != "plugins":
         monkeypatch.setattr("daycare.plugins.discovery.entry_points", _entry_points)
+
+
+@pytest.fixture(autouse=True)
+def schema_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let new databases be copies of one; `MIGRATES` in a module says that its own are made as a daemon makes them."""
+    if not hasattr(request.module, "MIGRATES"):
+        monkeypatch.setattr("daycare.store.sqlite.database.migrate", copied)
 
 
 class FailuresAtOnce:

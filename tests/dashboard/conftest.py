@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
 from tests.network.conftest import Network, network
 
@@ -15,11 +15,16 @@ CHROMIUM = shutil.which("chromium")
 _QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 
 
+def launched(playwright: Playwright) -> Browser:
+    """Start the browser that is installed."""
+    return playwright.chromium.launch(executable_path=CHROMIUM, args=_QUIET)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no chromium is installed (Debian: apt install chromium)")
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=_QUIET)
+        found = launched(playwright)
         yield found
         found.close()

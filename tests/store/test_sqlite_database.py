@@ -10,6 +10,8 @@ from daycare.features import open_store
 from daycare.store.sqlite import database
 from tests.store.samples import post
 
+MIGRATES = True
+
 
 async def with_one_message(path: Path) -> None:
     async with open_store(str(path)) as store:

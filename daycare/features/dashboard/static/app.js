@@ -126,8 +126,9 @@ function listen() {
   };
   events.onerror = ({ target }) => {
     missed = true;
-    say("No connection to daycare. It is tried again.");
-    if (target.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS);
+    if (target.readyState !== EventSource.CLOSED) return say("No connection to daycare. It is tried again.");
+    refresh(); // it says why it was refused
+    setTimeout(listen, AGAIN_MS);
   };
   for (const kind of ["gap", ...live.split(",")]) {
     events.addEventListener(kind, (event) => {
