@@ -278,6 +278,7 @@ function filter() {
 
 document.addEventListener("input", (event) => event.target.id === "filter" && filter());
 
+document.querySelector("header [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // of a small window
 localTimes(document);
 toEnd();
 document.addEventListener("DOMContentLoaded", listen); // once modules of the page can hear it
