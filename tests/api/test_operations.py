@@ -31,6 +31,7 @@ ASKED: tuple[Operation, ...] = (
     cron.ResumeJob(path="morning"),
     cron.RunJob(path="morning"),
     cron.RunJob(path="morning", parameters={"city": "Köln", "n": 1.5, "yes": True}),
+    cron.PreviewJob(spec={"cron": "0 8 * * *", "prompt": "x"}, id="m", user="ben", count=3),
     cron.ListRuns(user="ann", path="/ann/cron/x", before=7, limit=5),
     SearchMemories(
         query="tea & cake?", tier=Tier.FACT, since_ms=0, until_ms=2**40, path="a/b.md", entity="Zoë", all=True

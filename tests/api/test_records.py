@@ -112,7 +112,7 @@ async def test_wrong_link_is_refused(api: Api) -> None:
 
 async def test_secret_goes_in_and_never_comes_out(api: Api) -> None:
     value = "correct-horse-battery"
-    assert await api.call("PUT", "/v1/keys/openai", {"value": value}) == {"stored": "openai"}
+    assert await api.call("PUT", "/v1/keys/openai", {"value": value}) == {"stored": "openai", "tried": ""}
     listing = await api.call("GET", "/v1/keys")
     assert [key["name"] for key in listing["keys"]] == ["openai"]
     assert set(listing["keys"][0]) == {"name", "created_at"}

@@ -7,7 +7,7 @@ async def test_health_is_told_with_each_finding(api: Api) -> None:
     found = await api.call("GET", "/v1/health")
     loop, disk = found["findings"]
     assert found["ok"] and loop["name"] == "loop"
-    assert disk == {"name": "disk", "ok": True, "text": "10 GB are free", "watched": False}
+    assert disk == {"name": "disk", "ok": True, "text": "10 GB are free", "watched": False, "hint": ""}
 
 
 async def test_an_app_needs_a_behaviour_that_there_is(api: Api) -> None:

@@ -253,10 +253,10 @@ class PreviewJob(Operation, frozen=True, kw_only=True):
     """
 
     ROUTE = "POST /v1/cron/preview"
-    spec: dict[str, Any]
-    id: str = ""
-    user: str = ""
-    count: Annotated[int, msgspec.Meta(ge=1, le=PREVIEW_TIMES_MAX)] = 5
+    spec: Annotated[dict[str, Any], meaning("Its fields, as far as they are typed")]
+    id: Annotated[str, meaning("Its name, as far as it is typed")] = ""
+    user: Annotated[str, meaning("Whose job it is; the operator's without it")] = ""
+    count: Annotated[int, msgspec.Meta(ge=1, le=PREVIEW_TIMES_MAX), meaning("How many times to tell")] = 5
 
 
 class CronFieldProblem(msgspec.Struct, frozen=True):
