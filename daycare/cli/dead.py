@@ -71,7 +71,7 @@ def prune(
     """Delete dead letters: those that are older, chosen ones, or all of an agent or an error."""
     if not (numbers or older_than or path or code):
         raise InvalidError("USAGE", "prune dead letters: nothing says which", hint="daycare dead prune --help")
-    body: Json = {"numbers": numbers or (), "path": path, "code": code}
+    body: Json = {name: value for name, value in (("numbers", numbers), ("path", path), ("code", code)) if value}
     body |= {"older_than_s": read_age(older_than)} if older_than else {}
     with cli.connect() as client:
         done = client.call("POST", "/v1/dead/prune", body)

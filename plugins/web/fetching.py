@@ -141,7 +141,7 @@ async def _asked(stream: trio.abc.Stream, place: SplitResult) -> tuple[WebPage, 
     media_type, _, more = headers.get("content-type", "text/html").partition(";")
     media_type = media_type.strip().lower()
     if not media_type.startswith(_TEXTS) and not media_type.endswith(_TEXTS_END):
-        raise InvalidError("WEB_TYPE", f"{place.hostname} sends {media_type[:60]}, which is no text")
+        raise InvalidError("WEB_TYPE", f"{place.hostname} sends {media_type[:60]}, which is not a text")
     body = await _body(stream, peer, headers.get("content-encoding", "").strip().lower())
     return WebPage(place.geturl(), answer.status_code, media_type, _charset(more), body), None
 
@@ -158,7 +158,7 @@ def _host(place: SplitResult) -> str:
     try:
         return (place.hostname or "").encode("idna").decode()
     except UnicodeError:
-        raise InvalidError("WEB_URL", f"{place.hostname!r} is no name of a server") from None
+        raise InvalidError("WEB_URL", f"{place.hostname!r} is not the name of a server") from None
 
 
 def _charset(parameters: str) -> str:

@@ -20,7 +20,7 @@ READ_MAX_CHARS: Final = 200_000  # of the text; the rest is cut
 
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _NOT_READ: Final = frozenset(
-    "head script style noscript template svg iframe object form nav aside dialog".split()  # noqa: SIM905
+    "head title script style noscript template svg iframe object form nav aside dialog".split()  # noqa: SIM905
 )
 _MAIN_SHARE: Final = 0.4  # of the text: then it is what the page is about
 _LINKS: Final = ("http://", "https://", "mailto:")

@@ -71,7 +71,7 @@ def test_send_to_all_takes_no_path_and_does_not_wait(
     fake: FakeDaemon, daycare: Daycare, words: tuple[str, ...]
 ) -> None:
     done = daycare("send", *words)
-    assert done.returncode == 2 and "takes no PATH and waits for no answer" in done.stderr
+    assert done.returncode == 2 and "takes no PATH and no --instead, and waits for no answer" in done.stderr
     assert not fake.called("POST", "/v1/messages")
 
 

@@ -80,7 +80,7 @@ async def _watch(context: ToolContext, wish: Watch) -> str:
 
 
 WEB = Plugin(
-    name="web",
+    name="foreign",
     tools=(
         StructTool("fetch", Fetch, _fetch, idempotent=True),
         StructTool("watch", Watch, _watch, idempotent=True),
