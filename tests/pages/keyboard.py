@@ -78,6 +78,7 @@ def makes(windows: Watched, _: Network) -> None:
     page = windows.open("/")
     reach(page, page.get_by_role("link", name="New agent"))
     page.keyboard.press("Enter")
+    page.wait_for_url("**/new-agent")
     reach(page, page.locator("#called"))
     page.keyboard.type("keyed")
     page.keyboard.press("Enter")

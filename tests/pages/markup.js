@@ -5,7 +5,7 @@
   for (const it of document.querySelectorAll("main, main *")) for (const { name, value } of it.attributes) {
     const runs = name.startsWith("on") || (leads.includes(name) && /^\s*(javascript|vbscript|data):/i.test(value));
     const loads = it.tagName !== "A" && leads.includes(name) && value.includes("harm.example");
-    const acts = ["data-call", "data-press"].includes(name) && value.includes("/v1/shutdown");
+    const acts = ["data-call", "data-press"].includes(name) && value.startsWith("POST /v1/shutdown");
     if (runs || loads || acts || ["style", "ping"].includes(name)) found.push(`${it.tagName} ${name}=${value}`);
   }
   for (const it of document.querySelectorAll("details")) it.open = true;

@@ -70,14 +70,20 @@ const fits = (old, now) => old && !old.id && old.nodeType === now.nodeType && ol
 let asking = null;
 let again = false;
 let restUntil = 0;
+let ended = false; // this browser was logged out: to ask again would only count as guessing
 
 export async function refresh() {
+  if (ended) return;
   if (asking) return void (again = true);
   const began = performance.now();
   asking = fetch(location.href, { headers: { accept: "text/html" } });
   try {
     const answer = await asking;
-    if (answer.status === 401) return say("This browser is not logged in any more: `daycare web` prints a link that does it.");
+    if (answer.status === 401) {
+      ended = true;
+      events?.close();
+      return say("This browser is not logged in any more: `daycare web` prints a link that does it.");
+    }
     const page = new DOMParser().parseFromString(trusted.createHTML(await answer.text()), "text/html");
     const now = page.getElementById("main");
     if (now) {
@@ -88,8 +94,10 @@ export async function refresh() {
         document.dispatchEvent(new CustomEvent("daycare:shown"));
       });
     }
+    if (events?.readyState === EventSource.OPEN) say("");
   } catch {
     say("No connection to daycare. It is tried again.");
+    setTimeout(soon, AGAIN_MS);
   } finally {
     asking = null;
     restUntil = performance.now() + REST * (performance.now() - began);
@@ -116,7 +124,7 @@ let cursor = main.querySelector("[data-running]") ? "0" : ""; // what a running 
 function listen() {
   const { live } = document.body.dataset;
   events?.close();
-  if (!live || document.hidden) return;
+  if (!live || document.hidden || ended) return;
   const asked = { types: live, ...(here && { path: here }), ...(cursor && { after: cursor }) };
   events = new EventSource(`/v1/events?${new URLSearchParams(asked)}`);
   events.onopen = () => {
