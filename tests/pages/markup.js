@@ -4,7 +4,7 @@
   const leads = ["href", "src", "action", "formaction", "xlink:href", "data", "poster", "srcset", "background"];
   for (const it of document.querySelectorAll("main, main *")) for (const { name, value } of it.attributes) {
     const runs = name.startsWith("on") || (leads.includes(name) && /^\s*(javascript|vbscript|data):/i.test(value));
-    const loads = it.tagName !== "A" && leads.includes(name) && value.includes("harm.example");
+    const loads = it.localName !== "a" && leads.includes(name) && /^\s*(https?:)?\/\/harm\.example/i.test(value);
     const acts = ["data-call", "data-press"].includes(name) && value.startsWith("POST /v1/shutdown");
     if (runs || loads || acts || ["style", "ping"].includes(name)) found.push(`${it.tagName} ${name}=${value}`);
   }

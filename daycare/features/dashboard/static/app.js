@@ -12,6 +12,7 @@ const AGAIN_MS = 2000;
 export function localTimes(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
+    if (Number.isNaN(at.valueOf())) continue; // a line of a log may say anything
     time.textContent = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
     time.title = at.toISOString();
   }
