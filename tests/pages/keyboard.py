@@ -20,7 +20,7 @@ _WHERE: Final = """() => {
 }"""
 _REACHABLE: Final = """() => [...document.querySelectorAll(
     "a[href], button, input, select, textarea, summary, [tabindex='0']")]
-  .filter((it) => it.type !== "hidden" && !it.disabled && it.checkVisibility()).length"""
+  .filter((it) => it.type !== "hidden" && it.tabIndex >= 0 && !it.disabled && it.checkVisibility()).length"""
 
 
 def walked(page: Page, address: str) -> list[str]:

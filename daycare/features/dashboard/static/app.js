@@ -287,7 +287,8 @@ function filter() {
 
 document.addEventListener("input", (event) => event.target.id === "filter" && filter());
 
-document.querySelector("header [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // of a small window
+const current = document.querySelector("header [aria-current]"); // to be seen in a small window; `scrollIntoView` would let Tab begin there
+if (current) current.parentElement.scrollLeft = current.offsetLeft - current.parentElement.offsetLeft - current.parentElement.clientWidth / 2;
 localTimes(document);
 toEnd();
 document.addEventListener("DOMContentLoaded", listen); // once modules of the page can hear it
