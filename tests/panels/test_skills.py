@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
-from daycare.base.documents import Attribution, digest
+from daycare.base.documents import Attribution, DocumentVersion, NewVersion, digest
+from daycare.base.errors import StoreAwayError
 from daycare.base.messages import Origin
+from daycare.features.memory.documents import stored
 from daycare.features.panels.skills import SKILL_DESCRIPTION_MAX_CHARS, SkillText, read, write
+from daycare.store.sqlite.writer import Tx
 from tests.panels.conftest import Panels
 
 SKILLS = "/v1/agents/{id}/skills"
@@ -83,6 +86,28 @@ async def test_what_was_changed_meanwhile_is_not_overwritten(panels: Panels) -> 
     await panels.refused(409, "DOCUMENT_CHANGED", "PUT", one, {"instructions": "mine"}, headers={"If-Match": tag})
     await panels.refused(409, "DOCUMENT_CHANGED", "DELETE", one, headers={"If-Match": tag})
     assert (await panels.call("GET", SKILLS))["skills"][0]["instructions"] == "theirs"
+
+
+async def test_a_skill_that_cannot_be_moved_stays_and_is_nowhere_else(
+    panels: Panels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await panels.ask("POST", SKILLS, NEW)
+    one, tag = f"{SKILLS}/pdf-processing", made.headers["etag"]
+    await panels.call("PUT", one, {"instructions": "theirs"}, headers={"If-Match": tag})
+    await panels.refused(409, "DOCUMENT_CHANGED", "PUT", one, {"name": "invoices"}, headers={"If-Match": tag})
+    assert [each["id"] for each in (await panels.call("GET", SKILLS))["skills"]] == ["pdf-processing"]
+    written, at = stored.write, []
+
+    def write(tx: Tx, new: NewVersion) -> DocumentVersion:
+        at.append(new.place.name)
+        if len(at) == 2:
+            raise StoreAwayError("STORE_FULL", "writing: the disk is full")
+        return written(tx, new)
+
+    monkeypatch.setattr(stored, "write", write)
+    await panels.refused(503, "STORE_FULL", "PUT", one, {"name": "invoices"})
+    assert at == ["skills/pdf-processing.md", "skills/invoices.md"]
+    assert [each["id"] for each in (await panels.call("GET", SKILLS))["skills"]] == ["pdf-processing"]
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])

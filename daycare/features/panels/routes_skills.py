@@ -116,9 +116,9 @@ class SkillPanel:
         if name == known.id:
             return await self._put(request, agent, name, text, base_hash=base)
         await self._refuse_known(agent, name)
-        moved = await self._put(request, agent, name, text, base_hash="")
-        await self._documents.delete(agent, _path(known.id), self._subjects.by(request, "renamed"), base_hash=base)
-        return moved
+        by = self._subjects.by(request, "renamed")
+        await self._documents.move(agent, _path(known.id), _path(name), text, by, base_hash=base)
+        return await self._shown(agent, name)
 
     @persons
     @described({204: ()}, headers=IF_MATCH, refuses=(409,))
@@ -133,6 +133,9 @@ class SkillPanel:
         self, request: Request, agent: Agent, id_: str, text: str, *, base_hash: str, status: int = 200
     ) -> Response:
         await self._documents.write(agent, _path(id_), text, self._subjects.by(request), base_hash=base_hash)
+        return await self._shown(agent, id_, status)
+
+    async def _shown(self, agent: Agent, id_: str, status: int = 200) -> Response:
         skill = _Skill(id_, await self._documents.read(agent, _path(id_)))
         begun = await self._rows.begun(Layer.AGENT, owner_in(agent, Layer.AGENT), _name(id_))
         return tagged(answer({"skill": _view(skill, begun)}, status), skill.document.hash)

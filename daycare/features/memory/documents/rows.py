@@ -21,7 +21,7 @@ from daycare.store.sqlite.database import count
 from daycare.store.sqlite.read_cache import ReadCache
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.rows import Rows, Table
-from daycare.store.sqlite.writer import Writer
+from daycare.store.sqlite.writer import Tx, Writer
 
 DOCUMENTS_REMEMBERED_MAX: Final = 2_048  # places whose newest version is kept in memory, some 500 bytes each
 
@@ -78,6 +78,15 @@ class DocumentRows(Rows):
         Raises `NotFoundError` DOCUMENT_MISSING for the deletion of what is not there.
         """
         return await self._write(lambda tx: stored.write(tx, new), len(new.text or ""))
+
+    async def move(self, gone: NewVersion, new: NewVersion) -> DocumentVersion:
+        """Append a deletion to one line and a version to another, both or neither; return the latter."""
+
+        def run(tx: Tx) -> DocumentVersion:
+            stored.write(tx, gone)
+            return stored.write(tx, new)
+
+        return await self._write(run, len(new.text or ""))
 
     async def append(self, new: NewVersion, head: str = "", section: str = "") -> DocumentVersion:
         """Append a version that has `new.text` behind the newest text, on a line of its own.

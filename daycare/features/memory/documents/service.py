@@ -261,6 +261,14 @@ class Documents:
         """Delete a document of one layer; what the layers behind it have is read from then on."""
         return await self._change(agent, path, None, by, base_hash)
 
+    async def move(
+        self, agent: Agent, path: str, to: str, text: str, by: Attribution, *, base_hash: str
+    ) -> DocumentVersion:
+        """Delete a document of one layer and write a text where there is none, both or neither."""
+        gone, new = await self.prepare(agent, path, None), await self.prepare(agent, to, text)
+        gone, new = replace(gone, base_hash=base_hash), replace(new, base_hash="")
+        return await self._documents.move(gone.by(by), new.by(by))
+
     async def undo(self, agent: Agent, path: str, by: Attribution, *, version: int | None = None) -> DocumentVersion:
         """Make the text before the newest version the newest again; `version`: only if that is the newest."""
         place = self._target(agent, path)
