@@ -48,6 +48,7 @@ from daycare.base.events_work import TaskProgressed as TaskProgressed
 from daycare.base.events_work import TaskStarted as TaskStarted
 from daycare.base.events_work import TimerCancelled as TimerCancelled
 from daycare.base.events_work import WebhookAdded as WebhookAdded
+from daycare.base.events_work import WebhookChanged as WebhookChanged
 from daycare.base.events_work import WebhookRemoved as WebhookRemoved
 from daycare.base.events_work import WebhookRotated as WebhookRotated
 
@@ -398,14 +399,15 @@ AnyEvent = (
     | CronFailed
     | CronBroken
     | CronChanged
+    | TimerCancelled
     | TaskStarted
     | TaskProgressed
     | TaskEnded
     | SignalFired
     | SignalSubscribed
     | SignalUnsubscribed
-    | TimerCancelled
     | WebhookAdded
+    | WebhookChanged
     | WebhookRotated
     | WebhookRemoved
     | ConfigReloaded

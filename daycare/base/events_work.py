@@ -137,6 +137,13 @@ class WebhookAdded(Event, frozen=True, kw_only=True, tag="webhook.added"):
     signal: str = ""
 
 
+class WebhookChanged(Event, frozen=True, kw_only=True, tag="webhook.changed"):
+    """A webhook was changed, but for its secret. It goes to the agent at `path`, or sends `signal`."""
+
+    webhook: str
+    signal: str = ""
+
+
 class WebhookRotated(Event, frozen=True, kw_only=True, tag="webhook.rotated"):
     """A webhook has another secret; the earlier one opens it until `older_until`, 0 for not any more."""
 

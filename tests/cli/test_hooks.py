@@ -32,6 +32,12 @@ def test_a_webhook_is_made_tried_shown_rotated_and_removed(daycare: Daycare, tmp
     assert listed["template"] == "{{ issue.title }} by {{ sender.login }}" and listed["events"] == ["issues", "push"]
     shown = daycare("hooks", "show", "gh").stdout
     assert "Label it" in shown and secret not in shown + daycare("hooks").stdout
+    edited = daycare("hooks", "edit", "gh", "--template", "", "--events", "issues")
+    assert edited.stdout == "changed: gh\n", edited.stderr
+    renewed = daycare("hooks", "edit", "gh", "--new-secret").stdout
+    assert renewed.splitlines()[0] != secret and "shown this once" in renewed
+    changed = json.loads(daycare("hooks", "show", "gh", "--json").stdout)
+    assert (changed["template"], changed["events"], changed["instruction"]) == ("", ["issues"], "Label it")
     rotated = daycare("hooks", "rotate", "gh", "--own-secret", stdin="It's a Secret to Everybody\n")
     assert rotated.stdout.splitlines()[0] == "It's a Secret to Everybody" and "is good until" in rotated.stdout
     assert daycare("hooks", "rm", "gh").stdout == "removed: gh\n"
@@ -46,6 +52,7 @@ def test_what_cannot_be_read_is_refused_with_what_to_do(daycare: Daycare, tmp_pa
         ("add", "x", "--signal", "a:b", "--template", "{{ 7 * 7 }}"),
         ("add", "x", "--signal", "a:b", "--template", f"@{tmp_path}/none"),
         ("test", "x", "--payload", f"{tmp_path}"),
+        ("edit", "x", "--template", f"@{tmp_path}/none"),
         ("rotate", "x", "--hours", "1000"),
     ):
         refused = daycare("hooks", *wrong)

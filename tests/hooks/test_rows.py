@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from daycare.base.errors import ConflictError
 from daycare.base.messages import Envelope, Origin
 from daycare.features import open_store, rows
 from daycare.features.hooks.records import HookScheme, InboundHook
@@ -43,6 +45,16 @@ async def test_refused_deliveries_cost_one_write_a_minute_and_are_all_counted() 
         assert (stored.refused, stored.refused_why, refusals.with_them(stored).refused) == (51, "still wrong", 51)
         refusals.forgive(hook)
         assert refusals.with_them(stored).failing == 0
+
+
+async def test_of_two_who_change_a_webhook_at_once_the_second_is_told() -> None:
+    async with open_store("memory:", HandClock(), inline=True) as store:
+        hook, hooks = await added(store), store.of(HookRows)
+        await hooks.edit(hook, replace(hook, template="theirs"), seal)
+        with pytest.raises(ConflictError, match="somebody else"):
+            await hooks.edit(hook, replace(hook, template="mine"), seal, "another of sixteen")
+        [stored] = await hooks.find()
+        assert stored.template == "theirs" and hooks.secrets("ci") == (seal("a secret of sixteen"), None)
 
 
 async def test_an_earlier_secret_goes_when_its_time_is_over() -> None:

@@ -20,7 +20,7 @@ from daycare.base.errors import (
     NotFoundError,
     StoreAwayError,
 )
-from daycare.features.hooks import HOOK_FAILING_MAX, receiving, schemes
+from daycare.features.hooks import HOOK_BODY_MAX_BYTES, HOOK_FAILING_MAX, receiving, schemes
 from daycare.features.hooks.records import HookScheme
 from daycare.features.hooks.rows import HookRows
 from daycare.process import EmbeddedDaemon
@@ -213,9 +213,10 @@ def test_hostile_words_arrive_as_bounded_harmless_text(network: Network) -> None
 
 
 def test_a_body_over_the_bound_is_refused_with_413(network: Network) -> None:
-    secret = hook(network)
-    answer = deliver(network, secret, {"a": "x" * 300_000})
-    assert (answer.status_code, code(answer)) == (413, "BODY_TOO_LARGE")
+    with socket.create_connection(("127.0.0.1", network.port), timeout=10) as sender:
+        head = f"POST /v1/hooks/ci HTTP/1.1\r\nHost: localhost\r\nContent-Length: {HOOK_BODY_MAX_BYTES + 1}\r\n\r\n"
+        sender.sendall(head.encode())
+        assert sender.recv(4_096).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_slow_sender_holds_up_nobody(network: Network) -> None:
@@ -301,6 +302,72 @@ def test_an_earlier_secret_is_good_for_a_while_or_not_at_all(network: Network) -
     codes = [deliver(network, each, {}, delivery=f"{each}2").status_code for each in (first, second, third)]
     assert codes == [401, 401, 202]
     assert shown(network)["older_until"] is None
+
+
+def edited(network: Network, **changes: Any) -> dict[str, Any]:
+    found: dict[str, Any] = network.locally("PATCH", "/v1/hook", changes, name="ci")
+    return found
+
+
+def test_a_webhook_is_changed_without_another_secret_and_keeps_what_is_not_named(network: Network) -> None:
+    network.locally("POST", "/v1/agents", {"path": "/bob/agent/cook"})
+    secret = hook(network, events=["push"], instruction="Tell me.")
+    assert deliver(network, secret, {"type": "push"}).status_code == 202
+    told = edited(network, template="New: {{ type }}", events=[])
+    assert (told["secret"], told["template"], told["events"]) == (None, "New: {{ type }}", [])
+    assert (told["path"], told["instruction"], told["accepted"]) == (DIRECT, "Tell me.", 1)
+    assert deliver(network, secret, {"type": "star"}, delivery="d2").status_code == 202
+    assert "\nNew: star\n" in heard(network, count=2)[-1]["parts"][0]["text"]
+    moved = edited(network, to="/bob/agent/cook")
+    assert (moved["user"], moved["path"]) == ("bob", "/bob/agent/cook")
+    assert deliver(network, secret, {"type": "star"}, delivery="d3").status_code == 202
+    assert heard(network, "/bob/agent/cook")
+    sent = edited(network, signal="shop:paid", instruction="")
+    assert (sent["path"], sent["signal"], sent["user"]) == ("", "shop:paid", "bob")
+    assert deliver(network, secret, {}, delivery="d4").json()["state"] == "accepted"
+    log = (network.home / "daycare.log").read_text()
+    assert log.count('"webhook.changed"') == 3 and '"webhook.rotated"' not in log
+
+
+def test_a_changed_webhook_gets_another_secret_where_one_is_asked_for(network: Network) -> None:
+    first = hook(network)
+    second = edited(network, new_secret=True)["secret"]
+    assert [deliver(network, each, {}, delivery=each).status_code for each in (first, second)] == [202, 202]
+    bearer = edited(network, scheme="bearer")
+    assert (bearer["secret"], bearer["older_until"]) == (None, None)
+    codes = [deliver(network, each, {}, scheme=BEARER, delivery=f"{each}2").status_code for each in (first, second)]
+    assert codes == [401, 202], "an earlier secret goes with its scheme"
+    own = edited(network, scheme="github", secret="It's a Secret to Everybody")
+    assert own["secret"] == "It's a Secret to Everybody"
+    assert deliver(network, own["secret"], {}, scheme=GIT, delivery="d5").status_code == 202
+    with pytest.raises(InvalidError, match="its secret does not fit") as caught:
+        edited(network, scheme="standard")
+    assert "--new-secret" in (caught.value.hint or "") and "Everybody" not in caught.value.message
+    log = (network.home / "daycare.log").read_text()
+    assert own["secret"] not in log and log.count('"webhook.rotated"') == 2
+
+
+@pytest.mark.parametrize(
+    ("wish", "error"),
+    [
+        ({"to": "/ann/agent/nobody"}, NotFoundError),
+        ({"to": "/system/gc"}, ForbiddenError),
+        ({"to": DIRECT, "signal": "a:b"}, InvalidError),
+        ({"to": ""}, InvalidError),
+        ({"signal": "a:b"}, InvalidError),  # with the instruction for an agent
+        ({"user": "nobody"}, NotFoundError),
+        ({"template": "{{ 7 * 7 }}"}, InvalidError),
+        ({"secret": "short"}, InvalidError),
+    ],
+)
+def test_what_a_webhook_cannot_become_changes_nothing(
+    network: Network, wish: dict[str, Any], error: type[DaycareError]
+) -> None:
+    hook(network, instruction="Tell me.")
+    before = shown(network)
+    with pytest.raises(error):
+        edited(network, **wish)
+    assert shown(network) == before
 
 
 def test_secrets_are_shown_once_survive_a_change_of_the_vaults_key_and_are_no_keys_of_people(network: Network) -> None:

@@ -75,6 +75,11 @@ def _made(document: Json) -> str:
     )
 
 
+def _edited(document: Json) -> str:
+    known = f"changed: {document['name']}"
+    return f"{_made(document)}\n\n{known}" if document["secret"] else known
+
+
 def _secret(
     *,
     own_secret: Annotated[
@@ -86,6 +91,18 @@ def _secret(
     text = sys.stdin.readline(ops.SECRET_MAX_CHARS + 2).strip()
     hide(text)
     return {"secret": text}
+
+
+def _another_secret(
+    *,
+    new_secret: Annotated[
+        bool, typer.Option("--new-secret", help="Make another secret and show it; the earlier one has 24 hours.")
+    ] = False,
+    own_secret: Annotated[
+        bool, typer.Option("--own-secret", help="Read another secret that its sender has made from stdin.")
+    ] = False,
+) -> Mapping[str, Any]:
+    return {"new_secret": new_secret or own_secret, **_secret(own_secret=own_secret)}
 
 
 def _events(
@@ -109,6 +126,25 @@ def _template(
     if not template.startswith("@"):
         return {"template": template}
     return {"template": _file(Path(template[1:]), 4 * TEMPLATE_MAX_CHARS).strip()}
+
+
+def _other_events(
+    *,
+    events: Annotated[
+        str | None, typer.Option("--events", metavar="A,B", help="Only these events; '' for all of them.")
+    ] = None,
+) -> Mapping[str, Any]:
+    return {} if events is None else _events(events=events)
+
+
+def _other_template(
+    *,
+    template: Annotated[
+        str | None,
+        typer.Option("--template", metavar="TEXT", help="Makes the text; @FILE reads a file; '' for none."),
+    ] = None,
+) -> Mapping[str, Any]:
+    return {} if template is None else _template(template=template)
 
 
 def _payload(
@@ -149,6 +185,19 @@ operation(
 )
 operation(app, "list", ops.ListHooks, hooks_table, examples="daycare hooks list --json | jq '.hooks[] | .name'")
 operation(app, "show", ops.ShowHook, hook_facts, examples="daycare hooks show github")
+operation(
+    app,
+    "edit",
+    ops.EditHook,
+    _edited,
+    examples="daycare hooks edit github --events issues --template 'New: {{ issue.title }}'\n"
+    "daycare hooks edit shop --to /ann/agent/clerk --new-secret",
+    given=[
+        Given(("new_secret", "secret"), _another_secret),
+        Given(("events",), _other_events),
+        Given(("template",), _other_template),
+    ],
+)
 operation(
     app,
     "rotate",

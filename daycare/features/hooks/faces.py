@@ -13,6 +13,7 @@ from daycare.api.errors import UnauthorizedError
 from daycare.api.operations import route
 from daycare.features.hooks.operations import (
     AddHook,
+    EditHook,
     ListHooks,
     MadeHook,
     RemoveHook,
@@ -54,6 +55,7 @@ class HookOperations:
             route(ListHooks, self.find),
             route(RemoveHook, self.remove),
             route(ShowHook, self.show),
+            route(EditHook, self.edit),
             route(RotateHook, self.rotate),
             route(TryHook, self.test),
             Route("/v1/hooks/{name}", self.deliver, methods=["POST"]),
@@ -100,6 +102,17 @@ class HookOperations:
     async def remove(self, wish: RemoveHook) -> dict[str, Any]:
         """Remove one."""
         return {"removed": self._view(await self._hooks.rows.remove(wish.name))}
+
+    @described({200: With(InboundHook, {"route": str, "secret": str | None})}, refuses=(409,))
+    async def edit(self, wish: EditHook) -> dict[str, Any]:
+        """Change one; `secret` is another one that was asked for."""
+        fields = ("to", "signal", "scheme", "events", "template", "instruction", "user")
+        given = {name: value for name in fields if (value := getattr(wish, name)) is not None}
+        if "to" in given:
+            given["path"] = given.pop("to")
+        wanted = wish.secret if wish.secret or wish.new_secret else None
+        hook, secret = await self._hooks.edit(wish.name, wanted, **given)
+        return self._view(hook) | {"secret": secret or None}
 
     @described({200: MadeHook})
     async def rotate(self, wish: RotateHook) -> MadeHook:

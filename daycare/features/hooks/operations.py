@@ -6,7 +6,7 @@ import msgspec
 
 from daycare.api.operations import Operation
 from daycare.base.meaning import meaning
-from daycare.features.hooks.records import HookScheme
+from daycare.features.hooks.records import HOOK_OLDER_HOURS, HookScheme
 
 SECRET_MAX_CHARS: Final = 200
 
@@ -70,7 +70,38 @@ class RotateHook(Operation, frozen=True, kw_only=True):
 
     ROUTE = "POST /v1/hook/rotate"
     name: HookName
-    hours: Annotated[int, meaning("How long the earlier one is good; 0: not any more", metavar="N", ge=0, le=168)] = 24
+    hours: Annotated[int, meaning("How long the earlier one is good; 0: not any more", metavar="N", ge=0, le=168)] = (
+        HOOK_OLDER_HOURS
+    )
+    secret: Secret = ""
+
+
+class EditHook(Operation, frozen=True, kw_only=True):
+    """Change what is given of a webhook; its address and counts stay, its secret unless another is asked for.
+
+    To go to an agent takes the place of a signal, and the other way round.
+    """
+
+    ROUTE = "PATCH /v1/hook"
+    QUERY = ("name",)
+    name: HookName
+    to: Annotated[str | None, meaning("The agent that it goes to from now on", metavar="PATH")] = None
+    signal: Annotated[str | None, meaning("The signal that it sends instead", metavar="TYPE")] = None
+    scheme: Annotated[
+        HookScheme | None,
+        meaning("How its sender signs: github, stripe, standard (Standard Webhooks), bearer", metavar="HOW"),
+    ] = None
+    events: Annotated[tuple[str, ...] | None, meaning("Only these events; all for none", metavar="A,B")] = None
+    template: Annotated[
+        str | None, meaning("Makes the text; empty: the event and all of the payload", metavar="TEXT")
+    ] = None
+    instruction: Annotated[
+        str | None, meaning("What the agent is to do with what comes; empty: nothing is said", metavar="TEXT")
+    ] = None
+    user: Annotated[str | None, meaning("Whose signal it sends; an agent says it by itself", metavar="ID")] = None
+    new_secret: Annotated[
+        bool, meaning("Make another secret and show it; the earlier one is good for 24 hours more")
+    ] = False
     secret: Secret = ""
 
 

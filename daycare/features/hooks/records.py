@@ -1,9 +1,11 @@
 """Inbound webhooks as they are stored and shown. Times are wall-clock milliseconds, UTC."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
+
+HOOK_OLDER_HOURS: Final = 24  # how long the secret before is good, where nobody says
 
 
 class HookScheme(StrEnum):
@@ -57,6 +59,6 @@ class HookAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HookNews(msgspec.Struct):
-    """Webhooks that a commit has added, given another secret, or removed, by what was done."""
+    """Webhooks that a commit has added, changed, given another secret, or removed, by what was done."""
 
-    done: list[tuple[Literal["added", "rotated", "removed"], InboundHook]] = []  # msgspec gives each its own
+    done: list[tuple[Literal["added", "changed", "rotated", "removed"], InboundHook]] = []  # msgspec gives each its own

@@ -71,18 +71,7 @@ class HookRows(Rows):
                     f"adding the webhook {hook.name}: there is one of that name",
                     hint=f"daycare hooks rm {hook.name}, or choose another name",
                 )
-            values = {
-                "name": hook.name,
-                "user": hook.user,
-                "origin": "person",
-                "scheme": str(hook.scheme),
-                "path": hook.path,
-                "signal": hook.signal,
-                "events": _encode(hook.events).decode(),
-                "template": hook.template,
-                "instruction": hook.instruction,
-                "created_at": tx.now,
-            }
+            values = {"name": hook.name, "origin": "person", "created_at": tx.now, **_settings(hook)}
             tx.run(insert_into("webhooks", values), tuple(values.values()))
             put_secret(tx, _secret(hook.name), hook.user, seal(secret))
             made = _must_get(tx, hook.name)
@@ -91,16 +80,48 @@ class HookRows(Rows):
 
         return await self._write(run)
 
+    async def edit(
+        self, before: InboundHook, after: InboundHook, seal: Seal, secret: str = "", older_until: int | None = None
+    ) -> InboundHook:
+        """Let a webhook be what `after` says; its counts stay, and its secret unless there is another one.
+
+        The one that it has opens it until `older_until` then, None: not any more. An earlier one goes with the scheme
+        that it was made for. Raises `NotFoundError` HOOK_UNKNOWN, `ConflictError` HOOK_CHANGED where a webhook is not
+        `before` any more.
+        """
+
+        def run(tx: Tx) -> InboundHook:
+            old, new = _settings(before), _settings(after)
+            if _settings(_must_get(tx, before.name)) != old:
+                raise ConflictError(
+                    "HOOK_CHANGED",
+                    f"changing the webhook {before.name}: somebody else has changed it just now",
+                    hint=f"daycare hooks show {before.name}",
+                )
+            news = tx.commit.add(HookNews).done
+            tx.run(
+                f"UPDATE webhooks SET {', '.join(f'{name} = ?' for name in new)} WHERE no = ?",
+                (*new.values(), before.no),
+            )
+            if secret:
+                _renew(tx, after, seal(secret), older_until)
+            elif after.scheme is not before.scheme:
+                drop_secret(tx, _older(before.name))
+                tx.run("UPDATE webhooks SET older_until = NULL WHERE no = ?", (before.no,))
+            changed = _must_get(tx, before.name)
+            if old != new:
+                news.append(("changed", changed))
+            if secret:
+                news.append(("rotated", changed))
+            return changed
+
+        return await self._write(run)
+
     async def rotate(self, name: str, secret: str, seal: Seal, older_until: int | None) -> InboundHook:
         """Give a webhook another secret; the one it has opens it until then, None: not any more."""
 
         def run(tx: Tx) -> InboundHook:
-            hook = _must_get(tx, name)
-            drop_secret(tx, _older(name))
-            if older_until is not None and (token := _token(tx.db, _secret(name))) is not None:
-                put_secret(tx, _older(name), hook.user, token)
-            put_secret(tx, _secret(name), hook.user, seal(secret))
-            tx.run("UPDATE webhooks SET older_until = ? WHERE no = ?", (older_until, hook.no))
+            _renew(tx, _must_get(tx, name), seal(secret), older_until)
             rotated = _must_get(tx, name)
             tx.commit.add(HookNews).done.append(("rotated", rotated))
             return rotated
@@ -183,6 +204,27 @@ class HookRows(Rows):
             return len(over)
 
         return await self._write(run)
+
+
+def _settings(hook: InboundHook) -> dict[str, str]:
+    """Return what people have said of a webhook, by column."""
+    return {
+        "user": hook.user,
+        "scheme": str(hook.scheme),
+        "path": hook.path,
+        "signal": hook.signal,
+        "events": _encode(hook.events).decode(),
+        "template": hook.template,
+        "instruction": hook.instruction,
+    }
+
+
+def _renew(tx: Tx, hook: InboundHook, token: bytes, older_until: int | None) -> None:
+    drop_secret(tx, _older(hook.name))
+    if older_until is not None and (older := _token(tx.db, _secret(hook.name))) is not None:
+        put_secret(tx, _older(hook.name), hook.user, older)
+    put_secret(tx, _secret(hook.name), hook.user, token)
+    tx.run("UPDATE webhooks SET older_until = ? WHERE no = ?", (older_until, hook.no))
 
 
 def _left(tx: Tx, it: UserLeaving) -> None:

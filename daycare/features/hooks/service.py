@@ -3,15 +3,17 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.base.clock import Clock
 from daycare.base.errors import ForbiddenError, InvalidError, NotFoundError
-from daycare.base.events import WebhookAdded, WebhookRemoved, WebhookRotated
+from daycare.base.events import WebhookAdded, WebhookChanged, WebhookRemoved, WebhookRotated
 from daycare.base.path import PEOPLES, check_name
 from daycare.base.signal import check_type
-from daycare.features.hooks.records import HookNews, InboundHook
+from daycare.features.hooks.records import HOOK_OLDER_HOURS, HookNews, HookScheme, InboundHook
 from daycare.features.hooks.rows import HookRows
 from daycare.features.hooks.schemes import check_secret, new_secret
 from daycare.features.hooks.template import check_template
@@ -51,28 +53,30 @@ class Webhooks:
         `ConflictError`, `BusyError`.
         """
         check_name(wish.name, "name of a webhook")
-        check_template(wish.template)
-        check_events(wish.events)
-        if bool(wish.path) == bool(wish.signal):
-            raise InvalidError(
-                "HOOK_TARGET",
-                f"adding the webhook {wish.name}: expected either an agent or a signal that it goes to",
-                hint=f"daycare hooks add {wish.name} --to PATH",
-            )
-        if len(wish.instruction) > HOOK_INSTRUCTION_MAX_CHARS or (wish.instruction and wish.signal):
-            raise InvalidError(
-                "HOOK_INSTRUCTION",
-                f"adding the webhook {wish.name}: an instruction has {HOOK_INSTRUCTION_MAX_CHARS} characters at most,"
-                " and is for an agent",
-                hint="write the rest into a document of that agent",
-            )
-        user = await self._user_of(wish)
+        made = await self._checked(wish)
         text = check_secret(wish.scheme, secret) if secret else new_secret(wish.scheme)
-        made = InboundHook(
-            no=0, name=wish.name, user=user, scheme=wish.scheme, path=wish.path, signal=wish.signal,
-            events=wish.events, template=wish.template, instruction=wish.instruction,
-        )  # fmt: skip
         return await self.rows.add(made, text, self.vault.seal), text
+
+    async def edit(self, name: str, secret: str | None = None, /, **changes: Any) -> tuple[InboundHook, str]:
+        """Change fields of a webhook and return it with its secret, if that is another one: None keeps it, empty makes
+        one. The earlier one is good for a day, unless its sender signs otherwise from now on.
+
+        Raises as `add` does, `InvalidError` HOOK_SECRET for a scheme that the secret does not fit, and `ConflictError`
+        HOOK_CHANGED.
+        """
+        before = await self.get(name)
+        wish = replace(before, **changes)
+        if changes.get("path"):
+            wish = replace(wish, signal=changes.get("signal", ""), user=changes.get("user", ""))
+        elif changes.get("signal"):
+            wish = replace(wish, path=changes.get("path", ""))
+        after = await self._checked(wish)
+        if secret is None:
+            self._check_scheme(before, after.scheme)
+            return await self.rows.edit(before, after, self.vault.seal), ""
+        text = check_secret(after.scheme, secret) if secret else new_secret(after.scheme)
+        until = self.clock.now_ms() + HOOK_OLDER_HOURS * _HOUR_MS if after.scheme is before.scheme else None
+        return await self.rows.edit(before, after, self.vault.seal, text, until), text
 
     async def rotate(self, name: str, overlap_hours: int, secret: str = "") -> tuple[InboundHook, str]:
         """Give a webhook another secret and return it; the earlier one is good for so many hours more."""
@@ -101,6 +105,12 @@ class Webhooks:
                         at_ms=now_ms, path=hook.path, user=hook.user, webhook=hook.name, signal=hook.signal
                     )
                     self.bus.publish(event)
+                case "changed":
+                    self.bus.publish(
+                        WebhookChanged(
+                            at_ms=now_ms, path=hook.path, user=hook.user, webhook=hook.name, signal=hook.signal
+                        )
+                    )
                 case "rotated":
                     until = hook.older_until or 0
                     self.bus.publish(
@@ -111,19 +121,52 @@ class Webhooks:
                 case "removed":
                     self.bus.publish(WebhookRemoved(at_ms=now_ms, path=hook.path, user=hook.user, webhook=hook.name))
 
+    def _check_scheme(self, hook: InboundHook, scheme: HookScheme) -> None:
+        """Raise `InvalidError` HOOK_SECRET if the secret of a webhook is none for that scheme."""
+        token, _ = self.rows.secrets(hook.name)
+        if scheme is hook.scheme or token is None:
+            return
+        try:
+            check_secret(scheme, self.vault.open(token))
+        except InvalidError as error:
+            raise InvalidError(
+                error.code,
+                f"changing the webhook {hook.name} to {scheme}: its secret does not fit",
+                hint=f"daycare hooks edit {hook.name} --scheme {scheme} --new-secret",
+            ) from None
+
+    async def _checked(self, wish: InboundHook) -> InboundHook:
+        """Return what a webhook is to be, with whose it is."""
+        check_template(wish.template)
+        check_events(wish.events)
+        if bool(wish.path) == bool(wish.signal):
+            raise InvalidError(
+                "HOOK_TARGET",
+                f"setting up the webhook {wish.name}: expected either an agent or a signal that it goes to",
+                hint=f"daycare hooks add {wish.name} --to PATH",
+            )
+        if len(wish.instruction) > HOOK_INSTRUCTION_MAX_CHARS or (wish.instruction and wish.signal):
+            raise InvalidError(
+                "HOOK_INSTRUCTION",
+                f"setting up the webhook {wish.name}: an instruction has {HOOK_INSTRUCTION_MAX_CHARS} characters at"
+                " most, and is for an agent",
+                hint="write the rest into a document of that agent",
+            )
+        return replace(wish, user=await self._user_of(wish))
+
     async def _user_of(self, wish: InboundHook) -> str:
         if wish.path:
             agent = await self.directory.at(wish.path)
             if wish.user and agent.user != wish.user:
                 raise NotFoundError(
                     "AGENT_UNKNOWN",
-                    f"adding the webhook {wish.name}: {wish.user} has no agent at {wish.path}",
+                    f"setting up the webhook {wish.name}: {wish.user} has no agent at {wish.path}",
                     hint=f"daycare agents --user {wish.user}",
                 )
             if agent.kind not in PEOPLES:
                 raise ForbiddenError(
                     "HOOK_RECIPIENT",
-                    f"adding the webhook {wish.name}: {wish.path} is a {agent.kind}, which does not last or runs by"
+                    f"setting up the webhook {wish.name}: {wish.path} is a {agent.kind}, which does not last or runs by"
                     " itself",
                     hint="name the agent that people talk with, or a permanent one",
                 )
@@ -131,7 +174,9 @@ class Webhooks:
         check_type(wish.signal)
         user = wish.user or self.owner
         if await self.store.people.get(user) is None:
-            raise NotFoundError("USER_UNKNOWN", f"adding the webhook {wish.name}: no user {user}", hint="daycare users")
+            raise NotFoundError(
+                "USER_UNKNOWN", f"setting up the webhook {wish.name}: no user {user}", hint="daycare users"
+            )
         return user
 
 

@@ -105,5 +105,5 @@ TABS: Final[Mapping[str, WorkTab]] = {
     "timers": WorkTab("Timers", _timers, "timer.cancelled,turn.finished"),
     "signals": WorkTab("Signals", _signals, "signal.fired,signal.subscribed,signal.unsubscribed"),
     "dead": WorkTab("Dead letters", _dead, "dead.lettered,dead.replayed,dead.pruned"),
-    "hooks": WorkTab("Webhooks", _hooks, "webhook.added,webhook.rotated,webhook.removed"),
+    "hooks": WorkTab("Webhooks", _hooks, "webhook.added,webhook.changed,webhook.rotated,webhook.removed"),
 }
