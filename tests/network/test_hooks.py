@@ -1,6 +1,8 @@
 """Webhooks over a real socket: who gets in, what becomes of it, and what a sender is told."""
 
+import gc
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -481,3 +483,23 @@ def test_a_delivery_of_stripe_is_known_by_the_id_of_its_event(network: Network) 
     again = deliver(network, secret, event, scheme=HookScheme.STRIPE, delivery="other").json()
     assert again == {"state": "repeated", "message": first["message"]}
     assert code(deliver(network, secret, event, scheme=HookScheme.STRIPE, late_s=400.0)) == "HOOK_STALE"
+
+
+async def test_a_long_body_is_read_beside_the_loop_and_without_looking_for_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[tuple[bool, bool]] = []
+    read, loop = receiving._read, threading.get_ident()
+
+    def watched(headers: schemes.Headers, body: bytes) -> Any:
+        seen.append((threading.get_ident() == loop, gc.isenabled()))
+        return read(headers, body)
+
+    monkeypatch.setattr(receiving, "_read", watched)
+    receiver: Any = receiving.HookReceiver(*([None] * 6))
+    for size in (10, receiving.HOOK_READ_AT_ONCE_BYTES):
+        payload, _ = await receiver._read({}, msgspec.json.encode({"x": "y" * size}))
+        assert len(payload["x"]) == size
+    with pytest.raises(InvalidError, match="no JSON"):
+        await receiver._read({}, b"{" * (receiving.HOOK_READ_AT_ONCE_BYTES + 1))
+    assert seen == [(True, True), (False, False), (False, False)] and gc.isenabled()

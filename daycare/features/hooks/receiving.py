@@ -4,6 +4,7 @@ What keeps a genuine delivery out for a while (a full inbox, an agent that has e
 when to try again. An unknown webhook and a wrong secret are told alike, and take as long.
 """
 
+import gc
 import hashlib
 import re
 import secrets
@@ -11,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
+import trio
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
@@ -38,6 +40,7 @@ HOOK_BURST: Final = 60  # deliveries of one webhook at once: a push of many bran
 HOOK_PER_S: Final = 1.0  # ... and for long: each may begin a turn of a model
 HOOK_RETRY_S: Final = 60.0  # said to a sender whose delivery cannot be taken now, where nobody knows better
 HOOK_FIELDS_MAX: Final = 100  # of a form
+HOOK_READ_AT_ONCE_BYTES: Final = 256 * 1024  # of a body: some 3 ms
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _EVENT_MAX_CHARS: Final = 100
@@ -58,6 +61,7 @@ class HookReceiver:
         self._vault = vault
         self._clock = clock
         self._left: Bounded[int, tuple[float, float]] = Bounded(HOOKS_MAX)  # deliveries, and when that was
+        self._reading = trio.CapacityLimiter(1)
         self._nobodys = schemes.new_secret(HookScheme.STANDARD)  # what is tried where there is no secret: any scheme's
 
     async def receive(self, name: str, headers: Headers, body: bytes) -> HookAnswer:
@@ -103,7 +107,7 @@ class HookReceiver:
                 hint="set the clocks of both machines",
             )
         self._count(hook)
-        payload, pretty = _read(headers, body)
+        payload, pretty = await self._read(headers, body)
         event = _unnamed.sub("_", schemes.event_of(headers, payload))[:_EVENT_MAX_CHARS]
         if hook.scheme is HookScheme.GITHUB and event.partition(".")[0] == "ping":
             self._refusals.forgive(hook)
@@ -141,6 +145,12 @@ class HookReceiver:
             kind=EnvelopeKind.NOTICE,
             cause=WebhookCall(hook.name, event, hook.instruction, told=agent.kind in FOREGROUND),
         )
+
+    async def _read(self, headers: Headers, body: bytes) -> tuple[Any, str]:
+        """Return what `_read` does; a long body is read in a thread, one at a time, so that others wait less."""
+        if len(body) <= HOOK_READ_AT_ONCE_BYTES:
+            return _read(headers, body)
+        return await trio.to_thread.run_sync(_read_long, headers, body, limiter=self._reading)
 
     def _secrets(self, hook: InboundHook | None, now_ms: int) -> tuple[list[str], str]:
         """Return the two secrets to try, as many for each webhook and for none, and why its own cannot be had."""
@@ -197,6 +207,17 @@ def _key(delivery: str) -> str:
         return secrets.token_hex(16)
     plain = _is_key(delivery) and not names_known(delivery)
     return delivery if plain else hashlib.sha256(delivery.encode(errors="replace")).hexdigest()
+
+
+def _read_long(headers: Headers, body: bytes) -> tuple[Any, str]:
+    """Read without looking for garbage: the decoder keeps all threads waiting, and that would be most of its time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return _read(headers, body)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _read(headers: Headers, body: bytes) -> tuple[Any, str]:
