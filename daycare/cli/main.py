@@ -39,6 +39,7 @@ from daycare.features.approvals import cli as approvals
 from daycare.features.backups import cli as backups
 from daycare.features.budgets import cli as budgets
 from daycare.features.budgets import cli_spend as spend
+from daycare.features.credentials import cli as credentials
 from daycare.features.cron import cli as cron
 from daycare.features.exports import cli as exports
 from daycare.features.health import cli as health
@@ -107,6 +108,7 @@ tokens.register(app)
 app.add_typer(agents.app, name="agents")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(bridge.app, name="bridge")
+app.add_typer(credentials.app, name="credentials")
 app.add_typer(cron.app, name="cron")
 app.add_typer(budgets.app, name="budget")
 app.add_typer(dead.app, name="dead")

@@ -29,6 +29,11 @@ class Keyring:
         """Return whether there is a secret of a name."""
         return self._secrets.get(name) is not None
 
+    def open(self, name: str) -> str | None:
+        """Return a secret, None for no such one. Raises `BrokenError` SECRET_SEALED."""
+        token = self._secrets.get(name)
+        return None if token is None else self._vault.open(token)
+
     async def put(self, name: str, value: str) -> None:
         """Store a secret, or replace it; nothing shows it from now on."""
         async with self._one_at_a_time:

@@ -24,7 +24,9 @@ OPERATORS = [
     ("PUT", "/v1/identity", {"content": "I am bob's"}),
     ("POST", "/v1/identity/process", None),
     ("POST", "/v1/credentials/slack", {"token": "xoxb-1234567890-goodgoodgood"}),
+    ("GET", "/v1/credentials", None),
     ("GET", "/v1/credentials/slack/status", None),
+    ("POST", "/v1/credentials/slack/check", None),
     ("DELETE", "/v1/credentials/slack", None),
 ]
 

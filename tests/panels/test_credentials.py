@@ -128,6 +128,18 @@ async def test_a_token_stands_in_no_answer_no_event_and_no_file(
         assert not any(token.encode() in data for data in files)
 
 
+async def test_a_token_that_is_kept_is_asked_about_again(panels: Panels, fake: FakeSlack) -> None:
+    await panels.refused(404, "CREDENTIAL_MISSING", "POST", f"{SLACK}/check")
+    await panels.call("POST", SLACK, {"token": GOOD})
+    assert await panels.call("POST", f"{SLACK}/check") == {"configured": True}
+    listed = await panels.call("GET", "/v1/credentials")
+    assert listed == {"credentials": [{"service": "slack", "shape": "xoxb-...", "configured": True}]}
+    fake.tokens[GOOD] = "token_revoked"
+    error = await panels.refused(401, "CREDENTIAL_REJECTED", "POST", f"{SLACK}/check")
+    assert "token_revoked" in error["message"] and GOOD not in str(error)
+    assert (stored(panels), fake.asked) == (GOOD, 3), "only a person deletes it"
+
+
 async def test_a_service_that_nobody_knows_is_404(panels: Panels) -> None:
     for method, route in (("POST", ""), ("GET", "/status"), ("DELETE", "")):
         body = {"token": GOOD} if method == "POST" else None

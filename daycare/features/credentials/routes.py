@@ -10,6 +10,7 @@ from starlette.routing import Route
 from daycare.api.described import described
 from daycare.api.documents import RequestDocument, answer, body
 from daycare.base.limits import SECRET_MAX_CHARS
+from daycare.features.credentials.kinds import KINDS
 from daycare.features.credentials.service import Credentials
 
 
@@ -28,10 +29,27 @@ class CredentialRoutes:
     def routes(self) -> list[Route]:
         """Return the routes of credentials."""
         return [
+            Route("/v1/credentials", self.find),
             Route("/v1/credentials/{service}", self.store, methods=["POST"]),
+            Route("/v1/credentials/{service}/check", self.check, methods=["POST"]),
             Route("/v1/credentials/{service}/status", self.status),
             Route("/v1/credentials/{service}", self.forget, methods=["DELETE"]),
         ]
+
+    @described({200: {"credentials": [{"service": str, "shape": str, "configured": bool}]}})
+    async def find(self, _: Request) -> Response:
+        """List services: how a token of each looks, and whether there is one."""
+        found = [
+            {"service": name, "shape": kind.shape, "configured": self._credentials.configured(name)}
+            for name, kind in KINDS.items()
+        ]
+        return answer({"credentials": found})
+
+    @described({200: {"configured": bool}})
+    async def check(self, request: Request) -> Response:
+        """Ask a service whether it still takes the token that is kept."""
+        await self._credentials.check(request.path_params["service"])
+        return answer({"configured": True})
 
     @described({200: {"configured": bool}}, body=NewCredential)
     async def store(self, request: Request) -> Response:

@@ -34,6 +34,23 @@ class Credentials:
         await kind.check(kind.url(self._live.now.credentials), token)
         await self._keyring.put(service, token)
 
+    async def check(self, service: str) -> None:
+        """Ask a service whether it still takes the token that is kept.
+
+        Raises `NotFoundError` CREDENTIAL_MISSING, `CredentialRejectedError`, or `UnavailableError` where nobody could
+        say.
+        """
+        kind = _kind(service)
+        token = self._keyring.open(service)
+        if token is None:
+            raise NotFoundError(
+                "CREDENTIAL_MISSING",
+                f"checking the token for {service}: there is none",
+                hint=f"daycare credentials set {service}",
+            )
+        hide(token)
+        await kind.check(kind.url(self._live.now.credentials), token)
+
     def configured(self, service: str) -> bool:
         """Return whether there is a token for a service."""
         _kind(service)

@@ -79,6 +79,6 @@ async def _said(answer: HttpAnswer) -> _Said:
 def _unchecked(why: str) -> UnavailableError:
     return UnavailableError(
         "CREDENTIAL_UNCHECKED",
-        f"checking a token with Slack: {why}; it was not stored",
-        hint="try again later; [credentials] slack_url in config.toml says who is asked",
+        f"checking a token with Slack: {why}",
+        hint="nothing was changed: try again later; [credentials] slack_url in config.toml says who is asked",
     )
