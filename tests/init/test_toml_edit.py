@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare.base.errors import BrokenError
+from daycare.base.errors import ConflictError
 from daycare.features.configuration.toml_edit import Changes, changed_lines, edited
 
 MODEL, URL = ("models", "default"), ("plugins", "telegram", "base_url")
@@ -63,7 +63,7 @@ def test_each_way_of_writing_it_is_changed_or_refused(text: str, changes: Change
     if becomes is not None:
         assert edited(text, changes) == becomes
         return
-    with pytest.raises(BrokenError, match="cannot be changed where it stands"):
+    with pytest.raises(ConflictError, match="cannot be changed where it stands"):
         edited(text, changes)
 
 
@@ -105,7 +105,7 @@ def test_in_any_text_the_change_is_made_or_refused_and_nothing_else_differs(rows
         return
     try:
         done = edited(text, changes)
-    except BrokenError:
+    except ConflictError:
         return
     after = tomllib.loads(done)
     for key, value in changes.items():

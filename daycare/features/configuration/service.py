@@ -74,7 +74,7 @@ class Configuration:
             return await self._replace(self._at(base_hash), text)
 
     async def change(self, changes: Mapping[str, Any], base_hash: str | None = None) -> Written:
-        """Change settings. Raises as `write`, and `BrokenError` CONFIG_UNEDITABLE where a text cannot be edited."""
+        """Change settings. Raises as `write`, and `ConflictError` CONFIG_UNEDITABLE where a text cannot be edited."""
         async with self._turn:
             now = self._at(base_hash)
             if now.problems:

@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from daycare.base.errors import BrokenError
+from daycare.base.errors import ConflictError
 from daycare.base.toml_positions import Key, key_lines
 
 Changes = Mapping[Key, Any]
@@ -16,7 +16,7 @@ _BOM = "\ufeff"
 def edited(text: str, changes: Changes) -> str:
     """Return a TOML text with changes made, itself where they change nothing.
 
-    Raises `BrokenError` CONFIG_UNEDITABLE for a text in which they cannot be made without changing anything else.
+    Raises `ConflictError` CONFIG_UNEDITABLE for a text in which they cannot be made without changing anything else.
     """
     left = {key: value for key, value in changes.items() if _get(tomllib.loads(text.lstrip(_BOM)), key) != value}
     if not left:
@@ -28,7 +28,7 @@ def edited(text: str, changes: Changes) -> str:
         fits = False
     if not fits:
         keys = ", ".join(".".join(key) for key in left)
-        raise BrokenError(
+        raise ConflictError(
             "CONFIG_UNEDITABLE",
             f"changing config.toml: {keys} cannot be changed where it stands",
             hint="change it with an editor, then: daycare config check",

@@ -14,7 +14,7 @@ from daycare.base.zones import zone_of
 from daycare.features.cron.jobs import CronControls, check_addresses
 from daycare.features.cron.model import CronFieldProblem, CronPreview, PreviewJob
 
-_FIELD: Final = re.compile(r"`(?:\$\.)?(\w+)[^`]*`$")  # at the end of what msgspec says
+_FIELD: Final = re.compile(r"`(?:\$\.)?(\w++)[^`]*+`$")  # at the end of what msgspec says
 _BY_CODE: Final = {"CRON_EXPRESSION": "cron", "TIME_INVALID": "at", "ZONE_UNKNOWN": "zone", "PATH_INVALID": "task"}
 _NAMES: Final = tuple(field.name for field in msgspec.structs.fields(CronSpec))
 

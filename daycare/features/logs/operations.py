@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from daycare.api.operations import Operation
-from daycare.base.limits import API_WAIT_MAX_S
 from daycare.base.meaning import meaning
 
 LOG_LINES_MAX = 1_000
+LOG_WAIT_MAX_S = 20.0  # many programs give up on an answer after 30 s
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -21,7 +21,7 @@ class ReadLog(Operation, frozen=True, kw_only=True):
     level: Annotated[Level, meaning("Only lines that are at least so grave", metavar="LEVEL")] = "debug"
     text: Annotated[str, meaning("Only lines with these words", max_length=200)] = ""
     after: Annotated[str, meaning("The cursor of an earlier answer", pattern=r"^(\d{1,20}-\d{1,18})?$")] = ""
-    wait_s: Annotated[float, meaning("How long to wait for something new", ge=0, le=API_WAIT_MAX_S)] = 0.0
+    wait_s: Annotated[float, meaning("How long to wait for something new", ge=0, le=LOG_WAIT_MAX_S)] = 0.0
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
