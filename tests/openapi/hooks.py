@@ -39,5 +39,5 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
     chance = Random(repr((case.method, case.path, case.path_parameters, case.query, body)))
     for place in (case.path_parameters, case.query, body):
         for name in place:
-            if name in KNOWN and chance.randrange(_LEFT_ALONE):
+            if name in KNOWN and (name == "wait_s" or chance.randrange(_LEFT_ALONE)):  # to wait tries nothing
                 place[name] = chance.choice(KNOWN[name])
