@@ -86,3 +86,15 @@ async def test_who_waits_is_answered_once_something_that_fits_was_written(file: 
             found = await routes.read(ReadLog(after=cursor, level="error", wait_s=9))
     assert [each.event for each in found.lines] == ["loud"]
     assert (await routes.read(ReadLog(after=found.cursor, wait_s=0.01))).lines == ()
+
+
+def test_words_find_nothing_that_is_hidden(file: Path) -> None:
+    with file.open("a") as log:
+        log.write(line("the key is zq7-guess-me-if-you-can-4711"))
+    assert events(file, text="zq7-guess") == ["the key is zq7-guess-me-if-you-can-4711"]
+    hide("zq7-guess-me-if-you-can-4711")
+    try:
+        assert events(file, text="zq7-guess") == []
+        assert len(events(file, text="the key is")) == 1
+    finally:
+        forget_hidden()

@@ -54,14 +54,16 @@ def _fitting(lines: list[str], wish: ReadLog) -> Iterator[LogLine]:
     for text in lines:
         if not text or words not in text.casefold():
             continue
-        line = _line(text)
+        shown = without_secrets(text)  # written without them; one that is known since is hidden, too
+        if words not in shown.casefold():
+            continue  # nobody may guess at what is hidden
+        line = _line(shown)
         if line.level not in _LEVELS or _LEVELS.index(line.level) >= least:
             yield line
 
 
 def _line(text: str) -> LogLine:
-    """Return a line; it was written without secrets, and one that is known since is hidden, too."""
-    text = without_secrets(text)
+    """Return a line, whatever it says."""
     try:
         told: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.MsgspecError:
