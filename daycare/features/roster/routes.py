@@ -69,12 +69,16 @@ class TreeRoutes:
         """
         wish, caller = query(request, TreeQuery), caller_of(request)
         under = wish.under.rstrip("/") or (f"/{caller.user}" if caller.own_only else "")
-        if wish.find:
+        if caller.own_only and not f"{under}/".startswith(f"/{caller.user}/"):
+            branches, more = [], ""
+        elif wish.find:
             paths = await self._rows.named(wish.find, under, wish.after, wish.limit)
             branches, more = [Branch(path) for path in paths], paths[-1] if len(paths) == wish.limit else ""
         else:
             branches, more = self._rows.branches(under, wish.after, wish.limit)
         seen = [each for each in branches if caller.sees(each.path)]
+        if more and not caller.sees(more):
+            more = ""  # a cursor is a path, too
         nodes = [await self._node(each, counted=caller.sees(f"{each.path}/**")) for each in seen]
         return answer({"nodes": nodes, "next": more, "busy": await self._busy(under, caller)})
 
