@@ -130,6 +130,10 @@ def test_what_is_another_persons_is_not_there(network: Network, method: str, pat
     network.locally("POST", "/v1/messages", {"text": "my secret is 4711", "wait_s": 10})
     answer = network.call("bob", method, path, body, **query)
     assert answer.status_code == 404 and "4711" not in answer.text
+    network.add("narrow", user="ann", may="person", paths="/ann/agent/scribe/**")
+    narrow = network.call("narrow", method, path, body, **query)
+    listed = query == {"user": "ann"} and narrow.json() in ({"agents": []}, {"approvals": []})
+    assert (narrow.status_code == 404 or listed) and "4711" not in narrow.text, "nor is what a token is not for"
     unknown = network.call("bob", "GET", "/v1/agent", path="/bob/agent/none").json()["error"]
     mine = network.call("bob", "GET", "/v1/agent", path="/ann/direct").json()["error"]
     assert {**unknown, "message": ""} == {**mine, "message": ""}, "whether there is something is not told"
@@ -143,7 +147,9 @@ def test_a_person_sees_of_the_tree_and_of_what_was_spent_their_own(network: Netw
         tree = network.call("bob", "GET", "/v1/agents/tree", **query).json()
         assert [node["path"] for node in tree["nodes"]] == ["/bob/agent/cook"], query
     for under in ("/ann", "/ann/agent/secret", "/system"):
-        assert network.call("bob", "GET", "/v1/agents/tree", under=under).json()["nodes"] == []
+        for query in ({}, {"limit": 1}, {"limit": 1, "find": "a"}):
+            tree = network.call("bob", "GET", "/v1/agents/tree", under=under, **query).json()
+            assert (tree["nodes"], tree["next"]) == ([], ""), "where a page ends is a path of somebody, too"
     spent = network.call("bob", "GET", "/v1/spend/today", paths="/ann,/ann/direct,/,/bob,/bob/agent/cook").json()
     assert spent["spent"].keys() == {"/bob", "/bob/agent/cook"}
 

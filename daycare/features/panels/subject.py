@@ -42,7 +42,7 @@ class Subjects:
         """
         name, caller = request.path_params[segment], caller_of(request)
         agent = await self._find(name)
-        if agent is None or (caller.own_only and agent.user != caller.user):
+        if agent is None or not caller.sees(agent.path):
             raise NotFoundError(
                 "AGENT_UNKNOWN", f"looking up {name[:_SHOWN_CHARS]}: no such agent", hint="GET /v1/agents"
             )
@@ -51,12 +51,16 @@ class Subjects:
         return agent
 
     async def own(self, request: Request) -> Agent:
-        """Return the agent that a caller talks with where none is named; it comes into being with this."""
+        """Return the agent that a caller talks with where none is named; it comes into being with this.
+
+        Raises `NotFoundError` AGENT_UNKNOWN where a token is for other agents.
+        """
         name = self.user(request)
         user = await self._people.get(name)
         if user is None:
             raise NotFoundError("USER_UNKNOWN", f"looking up {name}: no user has this id", hint="daycare users")
         path = conversation(user, DIRECT)
+        caller_of(request).check_path(str(path))
         return await self._directory.find(str(path)) or await self._directory.create(path, origin=Origin.PERSON)
 
     def user(self, request: Request) -> str:
