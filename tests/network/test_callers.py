@@ -132,7 +132,7 @@ def test_what_is_another_persons_is_not_there(network: Network, method: str, pat
     assert answer.status_code == 404 and "4711" not in answer.text
     network.add("narrow", user="ann", may="person", paths="/ann/agent/scribe/**")
     narrow = network.call("narrow", method, path, body, **query)
-    listed = query == {"user": "ann"} and narrow.json() in ({"agents": []}, {"approvals": []})
+    listed = query == {"user": "ann"} and not next(iter(narrow.json().values()))
     assert (narrow.status_code == 404 or listed) and "4711" not in narrow.text, "nor is what a token is not for"
     unknown = network.call("bob", "GET", "/v1/agent", path="/bob/agent/none").json()["error"]
     mine = network.call("bob", "GET", "/v1/agent", path="/ann/direct").json()["error"]
