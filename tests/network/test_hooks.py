@@ -496,7 +496,8 @@ async def test_a_long_body_is_read_beside_the_loop_and_without_looking_for_garba
         return read(headers, body)
 
     monkeypatch.setattr(receiving, "_read", watched)
-    receiver: Any = receiving.HookReceiver(*([None] * 6))
+    nothing: Any = [None] * 6
+    receiver: Any = receiving.HookReceiver(*nothing)
     for size in (10, receiving.HOOK_READ_AT_ONCE_BYTES):
         payload, _ = await receiver._read({}, msgspec.json.encode({"x": "y" * size}))
         assert len(payload["x"]) == size
