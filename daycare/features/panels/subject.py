@@ -42,10 +42,8 @@ class Subjects:
         """
         name, caller = request.path_params[segment], caller_of(request)
         agent = await self._find(name)
-        if agent is None or not caller.sees(agent.path):
-            raise NotFoundError(
-                "AGENT_UNKNOWN", f"looking up {name[:_SHOWN_CHARS]}: no such agent", hint="GET /v1/agents"
-            )
+        if agent is None or (caller.own_only and agent.user != caller.user) or not caller.within(agent.path):
+            raise _unknown(name)
         if not caller.own_only and is_subusers(agent.path):
             raise ForbiddenError("OTHER_USER", f"using the memory of {agent.path}: it is theirs alone")
         return agent
@@ -60,7 +58,8 @@ class Subjects:
         if user is None:
             raise NotFoundError("USER_UNKNOWN", f"looking up {name}: no user has this id", hint="daycare users")
         path = conversation(user, DIRECT)
-        caller_of(request).check_path(str(path))
+        if not caller_of(request).within(str(path)):
+            raise _unknown(str(path))
         return await self._directory.find(str(path)) or await self._directory.create(path, origin=Origin.PERSON)
 
     def user(self, request: Request) -> str:
@@ -80,6 +79,11 @@ class Subjects:
         except NotFoundError:
             return None
         return None if agent.state == "dead" else agent
+
+
+def _unknown(name: str) -> NotFoundError:
+    what = f"looking up {name[:_SHOWN_CHARS]}: no such agent"
+    return NotFoundError("AGENT_UNKNOWN", what, hint="GET /v1/agents")
 
 
 def changes(caller: Caller) -> bool:
