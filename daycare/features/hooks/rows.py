@@ -71,8 +71,10 @@ class HookRows(Rows):
                     f"adding the webhook {hook.name}: there is one of that name",
                     hint=f"daycare hooks rm {hook.name}, or choose another name",
                 )
-            values = {"name": hook.name, "origin": "person", "created_at": tx.now, **_settings(hook)}
-            tx.run(insert_into("webhooks", values), tuple(values.values()))
+            tx.run(
+                insert_into("webhooks", (*_SETTINGS, "name", "origin", "created_at")),
+                (*_settings(hook), hook.name, "person", tx.now),
+            )
             put_secret(tx, _secret(hook.name), hook.user, seal(secret))
             made = _must_get(tx, hook.name)
             tx.commit.add(HookNews).done.append(("added", made))
@@ -100,8 +102,8 @@ class HookRows(Rows):
                 )
             news = tx.commit.add(HookNews).done
             tx.run(
-                f"UPDATE webhooks SET {', '.join(f'{name} = ?' for name in new)} WHERE no = ?",
-                (*new.values(), before.no),
+                f"UPDATE webhooks SET {', '.join(f'{name} = ?' for name in _SETTINGS)} WHERE no = ?",
+                (*new, before.no),
             )
             if secret:
                 _renew(tx, after, seal(secret), older_until)
@@ -206,17 +208,13 @@ class HookRows(Rows):
         return await self._write(run)
 
 
-def _settings(hook: InboundHook) -> dict[str, str]:
-    """Return what people have said of a webhook, by column."""
-    return {
-        "user": hook.user,
-        "scheme": str(hook.scheme),
-        "path": hook.path,
-        "signal": hook.signal,
-        "events": _encode(hook.events).decode(),
-        "template": hook.template,
-        "instruction": hook.instruction,
-    }
+_SETTINGS: Final = ("user", "scheme", "path", "signal", "events", "template", "instruction")
+
+
+def _settings(hook: InboundHook) -> tuple[str, ...]:
+    """Return what people have said of a webhook, in the columns `_SETTINGS`."""
+    events = _encode(hook.events).decode()
+    return hook.user, str(hook.scheme), hook.path, hook.signal, events, hook.template, hook.instruction
 
 
 def _renew(tx: Tx, hook: InboundHook, token: bytes, older_until: int | None) -> None:
