@@ -165,6 +165,8 @@ class Daemon(Kernel):
             nursery.start_soon(self.keeper.keep, "metrics and spans", partial(self.observation.run, closed))
             self.tokens.reached = work
             app = build(self.services, late=True)
+            if self.live.now.api.addresses:
+                await app.state.late.complete()  # so that these are open as soon as it is ready
             network = NetworkListening(app, self.tokens.tokens, self.live) if work else None
             await nursery.start(partial(serve, app, self.home.socket, closed, network=network))
             if work:

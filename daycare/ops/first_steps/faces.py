@@ -7,6 +7,7 @@ from starlette.routing import Route
 
 from daycare.api.described import described
 from daycare.api.operations import route
+from daycare.base.errors import BrokenError, ConflictError
 from daycare.base.secrecy import hide
 from daycare.ops.first_steps import work
 from daycare.ops.first_steps.operations import SetUp, SetupDone, SetupState, ShowSetup
@@ -35,4 +36,7 @@ class SetupRoutes:
             if secret and secret.strip():
                 hide(secret.strip())
         async with self._turn:
-            return await trio.to_thread.run_sync(work.done, self._home, wish)
+            try:
+                return await trio.to_thread.run_sync(work.done, self._home, wish)
+            except BrokenError as error:  # its home has to be repaired first, and the request was right
+                raise ConflictError(error.code, error.message, hint=error.hint) from None

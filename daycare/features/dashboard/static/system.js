@@ -4,7 +4,7 @@ import { main, localTimes, refresh, refused } from "daycare";
 
 const LINES_MAX = 1000;
 const LOOK_MS = 2000;
-const WAIT_S = 25;
+const WAIT_S = 20;
 
 // -- pairing: a code lives some twenty seconds, and its end is no event ------------------------------------------------
 
