@@ -18,6 +18,7 @@ from daycare.actors.postbox import Postbox
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
 from daycare.actors.timers import TimerService
+from daycare.agent import tokens
 from daycare.agent.admission import Admission
 from daycare.agent.attachments import AttachedFiles
 from daycare.agent.behaviours import Behaviours
@@ -76,6 +77,7 @@ from daycare.store.vault import Vault
 from daycare.tools import builtin
 from daycare.tools.catalogue import Catalogue
 from daycare.tools.context import Reach
+from daycare.tools.offer import ToolOffer
 from daycare.tools.runner import Runner
 
 Background = Mapping[str, Callable[[], Awaitable[object]]]
@@ -138,6 +140,8 @@ class Kernel:
         self.catalogue = Catalogue(self.live, self.reacting.offered)
         self.catalogue.add(tool for plugin in self.extensions.plugins for tool in plugin.tools)
         self.catalogue.own |= {tool.spec.name for tool in builtin.plugin.tools}
+        self.offer = ToolOffer(self.live, self.catalogue.spec, tokens.of_tools)
+        self.catalogue.add([self.offer.tool], own=True)
         neighbours = Neighbours(store, self.directory, self.router, self.permissions, self.helpers)
         self.catalogue.add(neighbours.tools(), own=True)
 
@@ -166,7 +170,7 @@ class Kernel:
             load=load,
         )
         self.intake.hearing.append(self.memory.recaller.accepted)
-        self.contexts = Contexts(store, self.files, self.pool, bus, clock)
+        self.contexts = Contexts(store, self.files, self.pool, bus, clock, self.offer.of)
         self.personalities = Personalities(self.home.personalities)
         self.prompts = Prompts(
             store,

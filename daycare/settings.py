@@ -93,8 +93,12 @@ class ModelSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[tools]`: the only tools that agents of a role may use, None for all; `default` is for agents without a role."""
+    """`[tools]`: the only tools that agents of a role may use, None for all; `default` is for agents without a role.
 
+    `shown_max_tokens`: where an agent's tools take more of a prompt, those of a group are shown when it asks for them.
+    """
+
+    shown_max_tokens: Annotated[int, Meta(ge=0, le=1_000_000)] = 1_500
     default: tuple[str, ...] | None = None
     user: tuple[str, ...] | None = None
     subagent: tuple[str, ...] | None = None
@@ -104,8 +108,8 @@ class ToolsSection(msgspec.Struct, frozen=True, kw_only=True):
 
     def by_role(self) -> dict[str, tuple[str, ...]]:
         """Return what is set, by the role's name as in the file."""
-        found: dict[str, list[str] | None] = msgspec.to_builtins(self)
-        return {role: tuple(names) for role, names in found.items() if names is not None}
+        found: dict[str, tuple[str, ...] | int | None] = msgspec.to_builtins(self)
+        return {role: names for role, names in found.items() if isinstance(names, tuple)}
 
 
 class ProviderSection(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from daycare.base.messages import Message, Origin, Text
 from daycare.store.records import InboxRow
 from daycare.store.records_conversations import PastTurn
 from daycare.store.records_prompts import digest_of_messages
+from daycare.tools.offer import called_in
 
 PROMPT_CLIENT_MAX_TOKENS: Final = 8_000  # of a program's words: coding assistants send some 3,000
 
@@ -44,4 +45,5 @@ def client_conversation(rows: Sequence[InboxRow]) -> Stretch:
 
 def _past(number: int, messages: Sequence[Message]) -> StampedTurn:
     past = PastTurn(number, tuple(messages), sum(len(message.text) for message in messages))
-    return StampedTurn(past, tokens.of_messages(messages, past=True), files=False, digest=digest_of_messages(messages))
+    size, digest = tokens.of_messages(messages, past=True), digest_of_messages(messages)
+    return StampedTurn(past, size, files=False, digest=digest, called=called_in(messages))

@@ -41,6 +41,7 @@ from daycare.store.records import Agent, InboxRow, Step, Summary, Turn, User
 from daycare.store.records_conversations import APART
 from daycare.store.records_prompts import PromptBase, ShownPrompt
 from daycare.store.sqlite.store import Store
+from daycare.tools.offer import Offer, called_in
 
 COMPACT_AGAIN_S: Final = 300.0  # before a summary that failed is tried again in the same conversation
 PROMPT_SHARE: Final = 0.5  # of a prompt's budget for identity and memory: the rest is the conversation's
@@ -63,7 +64,8 @@ class Remembered(msgspec.Struct):
 class Contexts:
     """Opens the windows of turns, and keeps what one turn teaches the next."""
 
-    def __init__(self, store: Store, files: AttachedFiles, pool: Pool, bus: Bus, clock: Clock) -> None:
+    def __init__(self, store: Store, files: AttachedFiles, pool: Pool, bus: Bus, clock: Clock, offer: Offer) -> None:
+        self._offer = offer
         self.store = store
         self.files = files
         self.pool = pool
@@ -117,7 +119,10 @@ class Contexts:
         before: int = ALL,
         instead: Stretch | None = None,
     ) -> ContextView:
-        """Read the conversation below a turn: summary and turns that may fit; or take the one given `instead`."""
+        """Read the conversation below a turn: summary and turns that may fit; or take the one given `instead`.
+
+        `request` has all tools that the agent may use; of them the view has those that are shown.
+        """
         summary = await self.store.summaries.latest(agent.id, session) if instead is None else None
         mark = summary.through if summary else 0
         left_out = self.remembered(agent.id, session).left_out if instead is None else 0
@@ -133,6 +138,8 @@ class Contexts:
         most = min(each.image_max_bytes for each in facts)  # a stand-in is sent the same
         sight = Sight(facts[0].images, most)
         whole = past.whole and left_out <= mark
+        called = called_in(said).union(*(turn.called for turn in past.turns))
+        request = replace(request, tools=self._offer(request.tools, called))
         return await self.put_together(agent.user, user.zone, request, summary, past.turns, said, sight, whole=whole)
 
     async def put_together(
@@ -300,7 +307,7 @@ class Window:
             self._remembered.left_out = view.turns[0].turn - 1
         self._report(view, ratio)
         self._last = view, said
-        return replace(request, messages=view.messages), view.total
+        return replace(view.request, messages=view.messages), view.total
 
     @property
     def _remembered(self) -> Remembered:

@@ -17,6 +17,7 @@ from daycare.store.records import Commit
 from daycare.store.records_conversations import PastTurn
 from daycare.store.records_prompts import digest_of_messages
 from daycare.store.sqlite.summaries import Summaries
+from daycare.tools.offer import called_in
 
 KNOWN_MAX_CHARS: Final = 12_000_000  # of stored JSON, of all conversations: about 10 MB; 30 busy ones of 200 turns
 _TURN_CHARS: Final = 1_000  # what the objects of a turn take beside its words
@@ -25,13 +26,15 @@ _TURN_CHARS: Final = 1_000  # what the objects of a turn take beside its words
 class StampedTurn(msgspec.Struct, frozen=True):
     """A turn that has ended, each message of a person with its local time.
 
-    `tokens` and `digest` are right where no message has `files`.
+    `tokens` and `digest` are right where no message has `files`. `called` are the tools that were called in it, and
+    the groups of tools that were asked for.
     """
 
     past: PastTurn
     tokens: int
     files: bool
     digest: bytes
+    called: frozenset[str] = frozenset()
 
     @property
     def size(self) -> int:
@@ -143,4 +146,4 @@ def _stamped(turn: PastTurn, zone: str) -> StampedTurn:
     shown = msgspec.structs.replace(turn, messages=stamped(turn.messages, zone))
     files = any(isinstance(part, File) for message in shown.messages for part in message.parts)
     digest = b"" if files else digest_of_messages(shown.messages)
-    return StampedTurn(shown, tokens.of_messages(shown.messages, past=True), files, digest)
+    return StampedTurn(shown, tokens.of_messages(shown.messages, past=True), files, digest, called_in(turn.messages))

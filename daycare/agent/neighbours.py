@@ -54,8 +54,8 @@ class Neighbours:
     def tools(self) -> list[StructTool[EndAgent] | StructTool[ReadHistory]]:
         """Return the tools."""
         return [
-            StructTool("end_agent", EndAgent, self._end, idempotent=True, outlasts=True),
-            StructTool("read_history", ReadHistory, self._read, idempotent=True),
+            StructTool("end_agent", EndAgent, self._end, idempotent=True, group="agents", outlasts=True),
+            StructTool("read_history", ReadHistory, self._read, idempotent=True, group="agents"),
         ]
 
     async def _end(self, context: ToolContext, it: EndAgent) -> str:

@@ -64,7 +64,7 @@ def of_tools(tools: Sequence[ToolSpec]) -> int:
 
 
 def _of_tool(tool: ToolSpec) -> int:
-    return _CALL + of_text(msgspec.json.encode(tool).decode())
+    return _CALL + of_text(msgspec.json.encode((tool.name, tool.description, tool.schema)).decode())
 
 
 _tools: Final = MadeOnce(_of_tool, TOOLS_KNOWN_MAX)

@@ -12,12 +12,16 @@ from daycare.base.messages import Chains, Choice, File, Origin, Origins
 A = TypeVar("A", bound=msgspec.Struct)
 
 
-class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as a model sees it. `schema` is a JSON Schema of an object, and stays as it is."""
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool as a model sees it. `schema` is a JSON Schema of an object, and stays as it is.
+
+    Tools of one `group` are shown to a model when it asks for that group; those without one always are.
+    """
 
     name: str
     description: str
     schema: dict[str, Any]
+    group: str = ""
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +158,7 @@ class StructTool(Generic[A]):
         run: Callable[[ToolContext, A], Awaitable[str | Waiting | Sourced]],
         *,
         idempotent: bool,
+        group: str = "",
         outlasts: bool | Callable[[A], bool] = False,
     ) -> None:
         schema = msgspec.json.schema(arguments)
@@ -163,8 +168,9 @@ class StructTool(Generic[A]):
         others = {key: value for key, value in schema["$defs"].items() if key != arguments.__name__}
         if others:
             flat["$defs"] = others
+        _shorten(flat)
         description = " ".join((arguments.__doc__ or name).split())
-        self.spec = ToolSpec(name=name, description=description, schema=flat)
+        self.spec = ToolSpec(name=name, description=description, schema=flat, group=group)
         self.idempotent = idempotent
         self._arguments = arguments
         self._run = run
@@ -181,6 +187,16 @@ class StructTool(Generic[A]):
     def outlasts(self, arguments: A) -> bool:
         """Return whether such a call brings about something that outlasts its turn."""
         return self._outlasts(arguments) if callable(self._outlasts) else self._outlasts
+
+
+def _shorten(schema: dict[str, Any]) -> None:
+    """Leave out what tells a model nothing: that what it leaves out is empty."""
+    if schema.get("default", False) in ("", None):
+        del schema["default"]
+    for value in schema.values():
+        for each in value if isinstance(value, list) else (value,):
+            if isinstance(each, dict):
+                _shorten(each)
 
 
 def outlasts(tool: Tool, arguments: Any) -> bool:

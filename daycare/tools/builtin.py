@@ -166,11 +166,11 @@ async def _remind(context: ToolContext, arguments: Remind) -> str:
 plugin = Plugin(
     name="tools",
     tools=(
-        StructTool("send_message", SendMessage, _send_message, idempotent=True),
+        StructTool("send_message", SendMessage, _send_message, idempotent=True, group="agents"),
         StructTool("remind", Remind, _remind, idempotent=True, outlasts=True),
-        StructTool("ask", AskAgent, _ask, idempotent=True),
-        StructTool("spawn", Spawn, _spawn, idempotent=True, outlasts=lambda it: not it.wait),
-        StructTool("list_agents", ListAgents, _list_agents, idempotent=True),
+        StructTool("ask", AskAgent, _ask, idempotent=True, group="agents"),
+        StructTool("spawn", Spawn, _spawn, idempotent=True, group="agents", outlasts=lambda it: not it.wait),
+        StructTool("list_agents", ListAgents, _list_agents, idempotent=True, group="agents"),
         StructTool("read_result", ReadResult, _read_result, idempotent=True),
         StructTool("offer_choices", OfferChoices, _offer_choices, idempotent=True),
         StructTool(REACT, ReactToMessage, _react, idempotent=True),

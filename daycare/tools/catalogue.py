@@ -42,6 +42,11 @@ class Catalogue:
         """Return a tool."""
         return self._tools.get(name)
 
+    def spec(self, name: str) -> ToolSpec | None:
+        """Return how models see a tool."""
+        tool = self._tools.get(name)
+        return tool.spec if tool is not None else None
+
     def known(self) -> list[ToolSpec]:
         """Return all tools there are."""
         return [tool.spec for tool in self._tools.values()]

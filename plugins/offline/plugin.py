@@ -162,6 +162,7 @@ class _Turn:
         self.prompt = introduced(request.system)
         self.calls: list[ToolCall] = []
         self._tools: set[str] = set()
+        self._groups = ""
         self._done: list[_Done] = []
         self._number = len(messages)
         for message in messages[:start]:  # answering once more, without tools, tells what was told
@@ -170,10 +171,14 @@ class _Turn:
                     _answer_line(self, line)
         self.hinted = any(_HINT in m.text for m in messages[:start] if m.role == "assistant")
         self._tools = {spec.name for spec in request.tools}
+        self._groups = next((spec.description for spec in request.tools if spec.name == "more_tools"), "")
         self._done = list(_done(self.pending, request.now_ms))
 
     def call(self, tool: str, arguments: dict[str, Any], tell: Callable[[_Done], str]) -> str:
         """Call a tool, or, if that was done in this turn, return what `tell` makes of it."""
+        if tool not in self._tools and (group := _group_of(tool, self._groups)):
+            self.calls.append(ToolCall(f"offline_{self._number}_{len(self.calls)}", "more_tools", {"group": group}))
+            return ""
         if tool not in self._tools:
             return f"I cannot do that here: this agent has no tool `{tool}`."
         done = next((done for done in self._done if done.call.name == tool), None)
@@ -187,6 +192,12 @@ class _Turn:
         if status == "error":
             return f"That did not work: {text[:_SHOWN_CHARS]}"
         return f"I cannot say whether that was done, and did not try again. {text[:_SHOWN_CHARS]}".rstrip()
+
+
+def _group_of(tool: str, groups: str) -> str:
+    """Return the group that a tool is in, as the tool that gets others tells it; "" if none is."""
+    named = (part.rpartition(": ") for part in groups.partition(" Groups: ")[2].rstrip(".").split("; "))
+    return next((group for group, _, tools in named if tool in tools.split(", ")), "")
 
 
 def _done(pending: Sequence[Message], now_ms: int) -> Iterator[_Done]:

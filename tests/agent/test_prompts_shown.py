@@ -90,7 +90,7 @@ async def test_it_is_what_the_model_received(tmp_path: Path, autojump_clock: obj
 async def test_each_call_of_a_turn_with_tools_can_be_shown(tmp_path: Path, autojump_clock: object) -> None:
     async with house_at(tmp_path) as house:
         daily = call(("memory_append_daily", {"text": "Ann spoke of her dog"}))
-        house.model.enqueue(daily, call(("memory_list", {})), say("done"))
+        house.model.enqueue(daily, call(("now", {})), say("done"))
         await house.talk("remember my dog")
         turn = await last_turn(house)
         for number, sent in enumerate(house.model.history, 1):

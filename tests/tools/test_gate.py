@@ -46,6 +46,7 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 # Tools of ours that bring about nothing beyond their turn, or are asked for by a gate of their own: those of memory.
 WITHIN = {
+    "more_tools",
     *("memory_read", "memory_list", "memory_search", "memory_ask", "memory_write", "memory_append", "memory_delete"),
     *("memory_append_daily", "identity_propose", "now", "offer_choices", "send_file", "read_result", "list_agents"),
     *("cron_list", "agent_list", "task_list", "signal_list", "task_progress", "read_history"),

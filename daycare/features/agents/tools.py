@@ -64,10 +64,10 @@ class PermanentAgentTools:
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools."""
         return (
-            StructTool("agent_create", AgentCreate, self._create, idempotent=True, outlasts=True),
-            StructTool("agent_edit", AgentEdit, self._edit, idempotent=True, outlasts=True),
-            StructTool("agent_list", AgentList, self._list, idempotent=True),
-            StructTool("agent_delete", AgentDelete, self._delete, idempotent=True),
+            StructTool("agent_create", AgentCreate, self._create, idempotent=True, group="agents", outlasts=True),
+            StructTool("agent_edit", AgentEdit, self._edit, idempotent=True, group="agents", outlasts=True),
+            StructTool("agent_list", AgentList, self._list, idempotent=True, group="agents"),
+            StructTool("agent_delete", AgentDelete, self._delete, idempotent=True, group="agents"),
         )
 
     async def _create(self, context: ToolContext, it: AgentCreate) -> str:

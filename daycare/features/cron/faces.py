@@ -72,10 +72,10 @@ class CronTools:
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools."""
         return (
-            StructTool("cron_add", CronAdd, self._add, idempotent=True, outlasts=True),
-            StructTool("cron_list", CronList, self._list, idempotent=True),
-            StructTool("cron_pause", CronPause, self._pause, idempotent=True, outlasts=True),
-            StructTool("cron_remove", CronRemove, self._remove, idempotent=True, outlasts=True),
+            StructTool("cron_add", CronAdd, self._add, idempotent=True, group="schedule", outlasts=True),
+            StructTool("cron_list", CronList, self._list, idempotent=True, group="schedule"),
+            StructTool("cron_pause", CronPause, self._pause, idempotent=True, group="schedule", outlasts=True),
+            StructTool("cron_remove", CronRemove, self._remove, idempotent=True, group="schedule", outlasts=True),
         )
 
     async def _add(self, context: ToolContext, it: CronAdd) -> str:

@@ -38,13 +38,13 @@ class MemoryList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MemorySearch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Search all that you remember: what was said in earlier conversations, facts, people and things, and documents. Do
-    it before you say that you do not know something about the user."""
+    """Search all that you remember: earlier conversations, facts, people and things, documents. Do it before you say
+    that you do not know something about the user."""
 
     query: Words
     tier: Annotated[
         Literal["", "log", "fact", "entity", "chunk"],
-        msgspec.Meta(description="Only what was said (log), facts, people and things (entity), or documents (chunk)"),
+        msgspec.Meta(description="Only what was said (log), facts, people and things (entity) or documents (chunk)"),
     ] = ""
     since: Annotated[str, msgspec.Meta(description="Only from this day on, such as 2026-03-01")] = ""
     until: Annotated[str, msgspec.Meta(description="Only before this day")] = ""
@@ -131,14 +131,21 @@ async def _ask(context: ToolContext, it: MemoryAsk) -> Waiting:
 
 TOOLS: Final = (
     StructTool("memory_read", MemoryRead, lambda context, it: context.memory.read(it.path), idempotent=True),
-    StructTool("memory_list", MemoryList, lambda context, it: context.memory.listing(it.prefix), idempotent=True),
+    StructTool(
+        "memory_list",
+        MemoryList,
+        lambda context, it: context.memory.listing(it.prefix),
+        idempotent=True,
+        group="memory",
+    ),
     StructTool("memory_search", MemorySearch, _search, idempotent=True),
-    StructTool("memory_ask", MemoryAsk, _ask, idempotent=True),
+    StructTool("memory_ask", MemoryAsk, _ask, idempotent=True, group="memory"),
     StructTool(
         "memory_write",
         MemoryWrite,
         lambda context, it: context.memory.change("write", it.path, it.text, it.reason),
         idempotent=True,
+        group="memory",
     ),
     StructTool(
         "memory_append",
@@ -151,6 +158,7 @@ TOOLS: Final = (
         MemoryDelete,
         lambda context, it: context.memory.change("delete", it.path, None, it.reason),
         idempotent=True,
+        group="memory",
     ),
     StructTool(
         "memory_append_daily", MemoryAppendDaily, lambda context, it: context.memory.log(it.text), idempotent=True
@@ -160,5 +168,6 @@ TOOLS: Final = (
         IdentityPropose,
         lambda context, it: context.memory.propose_identity(it.path, it.text, it.reason, it.section),
         idempotent=True,
+        group="memory",
     ),
 )

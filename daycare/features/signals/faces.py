@@ -82,10 +82,19 @@ class SignalTools:
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools."""
         return (
-            StructTool("signal_send", SignalSend, self._send, idempotent=True, outlasts=True),
-            StructTool("signal_subscribe", SignalSubscribe, self._subscribe, idempotent=True, outlasts=True),
-            StructTool("signal_unsubscribe", SignalUnsubscribe, self._unsubscribe, idempotent=True, outlasts=True),
-            StructTool("signal_list", SignalList, self._list, idempotent=True),
+            StructTool("signal_send", SignalSend, self._send, idempotent=True, group="signals", outlasts=True),
+            StructTool(
+                "signal_subscribe", SignalSubscribe, self._subscribe, idempotent=True, group="signals", outlasts=True
+            ),
+            StructTool(
+                "signal_unsubscribe",
+                SignalUnsubscribe,
+                self._unsubscribe,
+                idempotent=True,
+                group="signals",
+                outlasts=True,
+            ),
+            StructTool("signal_list", SignalList, self._list, idempotent=True, group="signals"),
         )
 
     async def _send(self, context: ToolContext, it: SignalSend) -> str:

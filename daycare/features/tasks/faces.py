@@ -87,9 +87,9 @@ class TaskTools:
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools."""
         return (
-            StructTool("task_start", TaskStart, self._start, idempotent=True, outlasts=True),
-            StructTool("task_list", TaskList, self._list, idempotent=True),
-            StructTool("task_cancel", TaskCancel, self._cancel, idempotent=True, outlasts=True),
+            StructTool("task_start", TaskStart, self._start, idempotent=True, group="tasks", outlasts=True),
+            StructTool("task_list", TaskList, self._list, idempotent=True, group="tasks"),
+            StructTool("task_cancel", TaskCancel, self._cancel, idempotent=True, group="tasks", outlasts=True),
             StructTool(TASKS_ONLY, TaskProgressTold, self._progress, idempotent=True),
         )
 
