@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from daycare.agent import tokens
+from daycare.base.messages import ToolResult
 from daycare.config import Config, ModelsSection, ProviderSection, ToolsSection
 from daycare.plugin import InferRequest
 from daycare.testing.daemon import open_daemon
@@ -44,7 +45,7 @@ async def test_a_group_that_was_asked_for_is_shown_from_then_on_and_its_text_tel
     assert {"cron_add", "cron_list"} <= names(after) == names(later)
     assert {"cron_add", "cron_list"}.isdisjoint(names(before))
     assert "task_start" not in names(after)
-    [result] = [part for part in after.messages[-1].parts if hasattr(part, "call_id")]
+    [result] = [part for part in after.messages[-1].parts if isinstance(part, ToolResult)]
     assert "cron_list: List the scheduled jobs" in result.text
 
 
