@@ -62,7 +62,7 @@ class RosterRows(Rows):
         return self._reader.execute(_LIVES, (path,)).fetchone() is not None
 
     async def named(self, text: str, under: str, after: str, limit: int, within: str = "/**") -> list[str]:
-        """Return the paths of living agents in a pattern whose path, name or description has a text, whatever its case."""
+        """Return the paths of living agents in a pattern whose path, name or description has a text in any case."""
         root = within.removesuffix("/**")
 
         def look() -> list[str]:
