@@ -104,12 +104,13 @@ class AgentRoutes:
             caller.check_user(user)
         found = await self._store.agents.find(
             user=user,
+            within=caller.paths,
             kinds=[wish.kind] if wish.kind else [],
             include_dead=wish.include_dead,
             after=wish.after,
             limit=wish.limit,
         )
-        return answer({"agents": [agent_view(self._services, agent) for agent in found if caller.sees(agent.path)]})
+        return answer({"agents": [agent_view(self._services, agent) for agent in found]})
 
     @described({201: _AGENT}, body=NewAgentBody, refuses=(409,))
     async def create(self, request: Request) -> Response:

@@ -104,6 +104,12 @@ def test_a_token_that_may_read_changes_nothing(network: Network) -> None:
             assert (answer.status_code, code(answer)) == (403, "TOKEN_READS"), f"{method} {path}"
             refused += 1
     assert refused > 40
+    before = network.locally("GET", "/v1/agents")
+    for route in ("/v1/projects/garden/memory", "/v1/workspaces/notes/memory"):
+        answer = network.call("read", "GET", route)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["memory"]["updatedAt"] is None, f"{route}: {answer.text}"
+    assert network.locally("GET", "/v1/agents") == before, "nobody came into being by being looked at"
     assert network.call("read", "GET", "/v1/status").status_code == 200
     assert network.locally("GET", "/v1/status")["stopping"] is False
 
@@ -150,6 +156,14 @@ def test_a_person_sees_of_the_tree_and_of_what_was_spent_their_own(network: Netw
         for query in ({}, {"limit": 1}, {"limit": 1, "find": "a"}):
             tree = network.call("bob", "GET", "/v1/agents/tree", under=under, **query).json()
             assert (tree["nodes"], tree["next"]) == ([], ""), "where a page ends is a path of somebody, too"
+    for path in ("/bob/agent/aide", "/bob/agent/zoo"):
+        network.locally("POST", "/v1/agents", {"path": path})
+    network.add("narrow", user="bob", paths="/bob/agent/cook/**")
+    for limit in (1, 10):
+        tree = network.call("narrow", "GET", "/v1/agents/tree", find="agent", limit=limit).json()
+        assert [node["path"] for node in tree["nodes"]] == ["/bob/agent/cook"], "no page ends before what is seen"
+        found = network.call("narrow", "GET", "/v1/agents", limit=limit).json()["agents"]
+        assert [each["path"] for each in found] == ["/bob/agent/cook"]
     spent = network.call("bob", "GET", "/v1/spend/today", paths="/ann,/ann/direct,/,/bob,/bob/agent/cook").json()
     assert spent["spent"].keys() == {"/bob", "/bob/agent/cook"}
 

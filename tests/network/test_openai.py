@@ -162,7 +162,7 @@ def test_models_are_the_agents_that_one_may_talk_to(network: Network) -> None:
         (said([{"type": "image_url", "image_url": {"url": "https://x.example/a.png"}}]), 400),
         (said("  "), 400),
         (said("hi", n=2), 400),
-        (said("hi", tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}]), 400),
+        (said("hi", tool_choice="required"), 400),
     ],
 )
 def test_what_an_agent_cannot_be_asked_is_refused_in_openais_words(network: Network, wish: Any, status: int) -> None:

@@ -126,8 +126,7 @@ async def test_a_long_conversation_loses_its_oldest_words(programs: Programs) ->
         ({"messages": [{"role": "user", "content": "  "}]}, "says nothing"),
         ({"messages": [{"role": "robot", "content": "hi"}]}, "$.messages[0].role"),
         ({"messages": [REX[0]], "n": 2}, "one answer"),
-        ({"messages": [REX[0]], "tools": [{"type": "function"}]}, "takes none of a client"),
-        ({"messages": [REX[0]], "functions": [{"name": "f"}]}, "takes none of a client"),
+        ({"messages": [REX[0]], "tool_choice": "required"}, "calls none of a client"),
         ({"messages": [REX[0]], "user": "a\nb"}, "one line of text"),
         ({"messages": [REX[0]], "user": "x" * 300}, "200 characters"),
     ],
@@ -141,8 +140,8 @@ async def test_what_an_agent_cannot_be_asked_says_what_to_do(programs: Programs,
     assert not programs.house.model.history
 
 
-async def test_tools_that_are_not_to_be_called_are_left_out(programs: Programs) -> None:
-    assert words(await programs.chat("hi", tools=[{"type": "function"}], tool_choice="none")) == "echo: hi"
+async def test_tools_of_a_program_are_left_out(programs: Programs) -> None:
+    assert words(await programs.chat("hi", tools=[{"type": "function"}], tool_choice="auto")) == "echo: hi"
     calls = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
     await programs.chat("hi", calls, {"role": "tool", "tool_call_id": "1", "content": "3"}, "so?")
     assert programs.read == [("user", "hi"), ("user", "so?")], "what its tools did before is not told"

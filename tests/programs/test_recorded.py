@@ -1,7 +1,8 @@
 """Requests as Open WebUI, LibreChat and Continue make them: all of them are answered.
 
 Those called `captured` were sent by @continuedev/openai-adapters 1.37.0, and by @langchain/openai 1.5.8 with openai
-6.49.0, through which LibreChat asks. The others were written down from the programs' sources; each says which.
+6.49.0, through which LibreChat asks, and by Open WebUI 0.12.4. The others were written down from the programs' sources;
+each says which.
 """
 
 import json
@@ -14,7 +15,7 @@ from tests.programs.conftest import CHAT, Programs
 
 RECORDED = {file.stem: json.loads(file.read_text()) for file in sorted(Path(__file__).parent.glob("recorded/*.json"))}
 TASKS = [name for name in RECORDED if "-task-" in name]
-SPOKEN = [name for name in RECORDED if name not in TASKS and name != "continue-agent"]
+SPOKEN = [name for name in RECORDED if name not in TASKS]
 
 
 async def sent(programs: Programs, name: str, **headers: str) -> str:
@@ -72,8 +73,10 @@ async def test_a_task_that_says_so_needs_no_known_prompt(programs: Programs) -> 
     assert len(await programs.history()) == 4, "an empty one is what a person has said"
 
 
-async def test_a_program_that_brings_tools_is_told_how_to_go_on(programs: Programs) -> None:
+async def test_tools_that_a_program_brings_are_left_out_unless_it_insists(programs: Programs) -> None:
     it = RECORDED["continue-agent"]
-    answer = await programs.call("POST", CHAT, it["body"], headers=it["headers"])
-    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
-    assert "leave them out" in answer.json()["error"]["message"]
+    assert (await sent(programs, "continue-agent")).startswith("echo: ")
+    for choice in ("required", {"type": "function", "function": {"name": "ls"}}):
+        answer = await programs.call("POST", CHAT, it["body"] | {"tool_choice": choice}, headers=it["headers"])
+        assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
+        assert "leave it out" in answer.json()["error"]["message"]

@@ -121,7 +121,7 @@ async def test_a_repeat_of_a_key_is_the_same_response(programs: Programs) -> Non
         ({"input": []}, "there is none"),
         ({"input": [{"type": "function_call_output", "call_id": "1", "output": "3"}]}, "$.input[0]"),
         ({"input": "hi", "background": True}, "by the id of the response"),
-        ({"input": "hi", "tools": [{"type": "web_search"}]}, "takes none of a client"),
+        ({"input": "hi", "tool_choice": "required"}, "calls none of a client"),
         ({"input": [{"role": "assistant", "content": "hi"}]}, "end with what the user says"),
     ],
 )

@@ -9,7 +9,7 @@ from daycare.api.callers import SOCKET, Caller, May
 from tests.programs.conftest import CHAT, RESPONSES, Programs, token, words
 
 WEBUI = token("ann", May.SPEAK)
-RECORDED = json.loads((Path(__file__).parent / "recorded/openwebui-chat.json").read_text())
+RECORDED = json.loads((Path(__file__).parent / "recorded/openwebui-captured-chat.json").read_text())
 BOB = {"X-OpenWebUI-User-Email": "bob@example.org"}
 MODELS = "/openai/v1/models"
 

@@ -52,6 +52,8 @@ async def test_a_message_leads_to_its_turn_its_calls_its_helper_and_its_reply(
         assert next(each for each in story.spans if each.name == "spawn").end_ms == story.started_at + 3000
         # Of what somebody may not see nothing is told; what it caused stands by itself.
         helper = await traffic.story(receipt.trace, PathScope.of("/ann/direct/sub/0"))
+        assert await traffic.search("/ann/direct", EVERYWHERE, 20) != []
+        assert await traffic.search("/ann/direct", PathScope.of("/ann/direct/sub/0"), 20) == []
         assert outline(helper)[0] == "message from another agent" and {each.path for each in helper.spans} == {
             "/ann/direct/sub/0"
         }

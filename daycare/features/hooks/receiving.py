@@ -4,14 +4,12 @@ What keeps a genuine delivery out for a while (a full inbox, an agent that has e
 when to try again. An unknown webhook and a wrong secret are told alike, and take as long.
 """
 
-import gc
 import hashlib
 import re
 import secrets
-from typing import Any, Final
-from urllib.parse import parse_qsl
+from collections.abc import Callable
+from typing import Final, TypeVar
 
-import msgspec
 import trio
 
 from daycare.actors.directory import Directory
@@ -21,12 +19,13 @@ from daycare.base import foreign
 from daycare.base.bounded import Bounded
 from daycare.base.causes import WebhookCall
 from daycare.base.clock import Clock
-from daycare.base.errors import BrokenError, BusyError, DaycareError, InvalidError, NotFoundError, UnavailableError
+from daycare.base.errors import BrokenError, BusyError, DaycareError, NotFoundError, UnavailableError
 from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import FOREGROUND
 from daycare.base.secrecy import names_known
 from daycare.features.hooks import schemes
+from daycare.features.hooks.payload import HOOK_READ_AT_ONCE_BYTES, read_payload
 from daycare.features.hooks.records import HookAnswer, HookScheme, InboundHook
 from daycare.features.hooks.refusals import HookRefusals
 from daycare.features.hooks.rows import HOOKS_MAX, HookRows
@@ -39,10 +38,8 @@ from daycare.store.vault import Vault
 HOOK_BURST: Final = 60  # deliveries of one webhook at once: a push of many branches ...
 HOOK_PER_S: Final = 1.0  # ... and for long: each may begin a turn of a model
 HOOK_RETRY_S: Final = 60.0  # said to a sender whose delivery cannot be taken now, where nobody knows better
-HOOK_FIELDS_MAX: Final = 100  # of a form
-HOOK_READ_AT_ONCE_BYTES: Final = 256 * 1024  # of a body: some 3 ms
 
-_FORM: Final = "application/x-www-form-urlencoded"
+T = TypeVar("T")
 _EVENT_MAX_CHARS: Final = 100
 _is_key: Final = re.compile(r"[\x21-\x7e]{1,100}").fullmatch
 _unnamed: Final = re.compile(r"[^A-Za-z0-9_.:/-]+")
@@ -74,7 +71,8 @@ class HookReceiver:
         began = self._clock.now_ms()
         hook = await self._rows.get(name)
         known, trouble = self._secrets(hook, began)
-        genuine = schemes.is_genuine(hook.scheme if hook else HookScheme.GITHUB, known, headers, body)
+        scheme = hook.scheme if hook else HookScheme.GITHUB
+        genuine = await self._apart(body, lambda: schemes.is_genuine(scheme, known, headers, body))
         if hook is None or not genuine:
             if hook is not None:
                 await self._refusals.count(hook, trouble or "its signature or secret is wrong")
@@ -107,7 +105,7 @@ class HookReceiver:
                 hint="set the clocks of both machines",
             )
         self._count(hook)
-        payload, pretty = await self._read(headers, body)
+        payload, pretty = await self._apart(body, lambda: read_payload(headers, body))
         event = _unnamed.sub("_", schemes.event_of(headers, payload))[:_EVENT_MAX_CHARS]
         if hook.scheme is HookScheme.GITHUB and event.partition(".")[0] == "ping":
             self._refusals.forgive(hook)
@@ -146,11 +144,11 @@ class HookReceiver:
             cause=WebhookCall(hook.name, event, hook.instruction, told=agent.kind in FOREGROUND),
         )
 
-    async def _read(self, headers: Headers, body: bytes) -> tuple[Any, str]:
-        """Return what `_read` does; a long body is read in a thread, one at a time, so that others wait less."""
+    async def _apart(self, body: bytes, work: Callable[[], T]) -> T:
+        """Do something with a body; with a long one in a thread, one at a time, so that others wait less."""
         if len(body) <= HOOK_READ_AT_ONCE_BYTES:
-            return _read(headers, body)
-        return await trio.to_thread.run_sync(_read_long, headers, body, limiter=self._reading)
+            return work()
+        return await trio.to_thread.run_sync(work, limiter=self._reading)
 
     def _secrets(self, hook: InboundHook | None, now_ms: int) -> tuple[list[str], str]:
         """Return the two secrets to try, as many for each webhook and for none, and why its own cannot be had."""
@@ -207,30 +205,3 @@ def _key(delivery: str) -> str:
         return secrets.token_hex(16)
     plain = _is_key(delivery) and not names_known(delivery)
     return delivery if plain else hashlib.sha256(delivery.encode(errors="replace")).hexdigest()
-
-
-def _read_long(headers: Headers, body: bytes) -> tuple[Any, str]:
-    """Read without looking for garbage: the decoder keeps all threads waiting, and that would be most of its time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        return _read(headers, body)
-    finally:
-        if collects:
-            gc.enable()
-
-
-def _read(headers: Headers, body: bytes) -> tuple[Any, str]:
-    """Return what a delivery says, and the same as JSON for people."""
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    try:
-        if kind == _FORM and not body.lstrip().startswith((b"{", b"[")):  # that is curl, which says so of anything
-            form = dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=HOOK_FIELDS_MAX))
-            body = form["payload"].encode() if "payload" in form else msgspec.json.encode(form)
-        payload = msgspec.json.decode(body or b"{}")
-        return payload, msgspec.json.format(body or b"{}", indent=2).decode()
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        why = "it is nested too deep" if isinstance(error, RecursionError) else "it is no JSON that can be read"
-        raise InvalidError(
-            "HOOK_PAYLOAD", f"deliver to a webhook: {why}", hint="send application/json, or a form with payload="
-        ) from None

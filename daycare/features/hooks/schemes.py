@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from daycare.base.errors import InvalidError
+from daycare.features.hooks.payload import opened
 from daycare.features.hooks.records import HookScheme
 
 HOOK_TOLERANCE_S: Final = 300.0  # between the sender's clock and ours, as Standard Webhooks has it
@@ -82,7 +83,7 @@ def delivery_of(scheme: HookScheme, headers: Headers, payload: Any) -> str:
         case HookScheme.STANDARD:
             return _standard(headers, "id")
         case HookScheme.STRIPE:
-            found = payload.get("id") if isinstance(payload, dict) else None
+            found = opened(payload.get("id")) if isinstance(payload, dict) else None
             return found if isinstance(found, str) else ""
         case HookScheme.BEARER:
             return headers.get("idempotency-key", "")
@@ -91,10 +92,10 @@ def delivery_of(scheme: HookScheme, headers: Headers, payload: Any) -> str:
 def event_of(headers: Headers, payload: Any) -> str:
     """Return what happened as its sender calls it: `issues.opened`, `invoice.paid`; empty if it does not say."""
     inside = payload if isinstance(payload, dict) else {}
-    event = headers.get("x-github-event") or inside.get("type") or inside.get("event")
+    event = headers.get("x-github-event") or opened(inside.get("type")) or opened(inside.get("event"))
     if not isinstance(event, str):
         return ""
-    action = inside.get("action") if "x-github-event" in headers else None
+    action = opened(inside.get("action")) if "x-github-event" in headers else None
     return f"{event}.{action[:_ACTION_MAX_CHARS]}" if isinstance(action, str) and action else event
 
 

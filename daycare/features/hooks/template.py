@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from daycare.base.errors import InvalidError
+from daycare.features.hooks.payload import opened
 
 TEMPLATE_MAX_CHARS: Final = 4_000
 TEMPLATE_PLACES_MAX: Final = 50
@@ -80,13 +81,14 @@ def bounded(text: str) -> str:
 
 def _at(payload: Any, path: str) -> Any:
     for name in path.split("."):
+        payload = opened(payload)
         if isinstance(payload, dict):
             payload = payload.get(name)
         elif isinstance(payload, list) and name.isascii() and name.isdigit() and len(name) < len(str(2**31)):
             payload = payload[int(name)] if int(name) < len(payload) else None
         else:
             return None
-    return payload
+    return opened(payload)
 
 
 def _text(value: Any) -> str:

@@ -37,9 +37,9 @@ class OpenAIModelRoutes:
         """List the agents that can be talked to, as models."""
         caller = await self._speakers.of(request)
         user = caller.user if caller.own_only else None
-        agents = await self._agents.find(user=user, limit=API_PAGE_MAX_ROWS)
+        agents = await self._agents.find(user=user, within=caller.paths, limit=API_PAGE_MAX_ROWS)
         models = [] if caller.paths else [_model(MODEL, 0)]
-        models += [_model(f"{MODEL}{it.path}", it.created_at) for it in agents if caller.sees(it.path)]
+        models += [_model(f"{MODEL}{it.path}", it.created_at) for it in agents]
         return answer({"object": "list", "data": models})
 
     @talkers

@@ -1,7 +1,8 @@
 """What programs ask for: a conversation as they hold it becomes the last words of its user, and what stood before them.
 
-What an agent has of its own is refused where it would change what the answer means (tools, several answers); what is
-for models, such as `temperature`, is left out.
+What would change what the answer means is refused (several answers, a call of a tool that must be made); what is for
+models is left out, such as `temperature`, and so are tools of the program, which a model need not call either: an agent
+has its own, and there are programs that bring theirs with each request.
 """
 
 from collections.abc import Sequence
@@ -46,8 +47,6 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     n: int | None = 1
-    tools: list[Any] | None = None
-    functions: list[Any] | None = None
     tool_choice: Any = None
     user: Any = None
 
@@ -82,7 +81,6 @@ class ResponseRequest(msgspec.Struct, frozen=True, kw_only=True):
     previous_response_id: str | None = None
     conversation: str | ConversationName | None = None
     metadata: dict[str, str] | None = None
-    tools: list[Any] | None = None
     tool_choice: Any = None
     user: str | None = None
 
@@ -100,7 +98,7 @@ def asked_in_chat(wish: ChatRequest) -> AgentRequest:
     """Return what a chat asks. Raises `InvalidError` for what an agent cannot be asked."""
     if wish.n not in (None, 1):
         raise _invalid("n: an agent gives one answer")
-    _check_tools(wish.tools or wish.functions, wish.tool_choice)
+    _check_tools(wish.tool_choice)
     return _asked(wish.messages, "messages")
 
 
@@ -108,7 +106,7 @@ def asked_in_response(wish: ResponseRequest) -> AgentRequest:
     """Return what is asked for a response. Raises `InvalidError` for what an agent cannot be asked."""
     if wish.background:
         raise _invalid("background: leave it out; who goes away finds the answer by the id of the response")
-    _check_tools(wish.tools, wish.tool_choice)
+    _check_tools(wish.tool_choice)
     if wish.previous_response_id and wish.conversation is not None:
         raise _invalid("previous_response_id, conversation: give one of them")
     messages = [OpenAIMessage(role="user", content=wish.input)] if isinstance(wish.input, str) else wish.input
@@ -144,9 +142,9 @@ def bounded(said: Sequence[ClientSaid]) -> tuple[ClientSaid, ...]:
     return tuple(said)
 
 
-def _check_tools(tools: list[Any] | None, choice: Any) -> None:
-    if tools and choice != "none":
-        raise _invalid("tools: an agent has its own, and takes none of a client; leave them out")
+def _check_tools(choice: Any) -> None:
+    if choice not in (None, "auto", "none"):
+        raise _invalid("tool_choice: an agent uses its own tools, and calls none of a client; leave it out")
 
 
 def _asked(messages: Sequence[OpenAIMessage | InputMessage], field: str) -> AgentRequest:

@@ -15,7 +15,7 @@ from daycare.api.errors import openai_error
 from daycare.api.replies import spoken
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.features.openai.records import ProgramExchange
-from daycare.features.openai.requests import ConversationName, ResponseRequest, asked_in_response, conversation_in
+from daycare.features.openai.requests import ResponseRequest, asked_in_response, conversation_in
 from daycare.features.openai.speakers import talkers
 from daycare.features.openai.streams import AnswerStream, event
 from daycare.features.openai.talking import HEADERS, Talking
@@ -60,8 +60,7 @@ class ResponseRoutes:
         wish = await body(request, ResponseRequest)
         caller, asked, talking = await self._talking.speakers.of(request), asked_in_response(wish), self._talking
         previous = _ref(wish.previous_response_id) if wish.previous_response_id else ""
-        named = wish.conversation.id if isinstance(wish.conversation, ConversationName) else wish.conversation
-        named = None if previous else conversation_in(named) or conversation_in(wish.user)
+        named = None if previous else conversation_in(wish.conversation) or conversation_in(wish.user)
         store, heard = wish.store is not False, talking.listen()
         receipt, exchange = await talking.say(request, caller, asked, wish.model, named, previous, store=store)
         if wish.stream:

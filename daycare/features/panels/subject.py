@@ -51,6 +51,8 @@ class Subjects:
     async def own(self, request: Request) -> Agent:
         """Return the agent that a caller talks with where none is named; it comes into being with this.
 
+        For who may change nothing it is one that could be there, of which nothing is stored.
+
         Raises `NotFoundError` AGENT_UNKNOWN where a token is for other agents.
         """
         name = self.user(request)
@@ -60,7 +62,26 @@ class Subjects:
         path = conversation(user, DIRECT)
         if not caller_of(request).within(str(path)):
             raise _unknown(str(path))
-        return await self._directory.find(str(path)) or await self._directory.create(path, origin=Origin.PERSON)
+        found = await self._directory.find(str(path))
+        if found is not None:
+            return found
+        if changes(caller_of(request)):
+            return await self._directory.create(path, origin=Origin.PERSON)
+        new = self._directory.new(path, origin=Origin.PERSON)
+        return Agent(
+            id=new.id,
+            path=new.path,
+            kind=new.kind,
+            role=new.role,
+            user=new.user,
+            origin=new.origin,
+            parent=None,
+            state="living",
+            config=new.config,
+            incarnation=0,
+            session=0,
+            created_at=0,
+        )
 
     def user(self, request: Request) -> str:
         """Return who calls."""

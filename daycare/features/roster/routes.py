@@ -72,7 +72,7 @@ class TreeRoutes:
         if caller.own_only and not f"{under}/".startswith(f"/{caller.user}/"):
             branches, more = [], ""
         elif wish.find:
-            paths = await self._rows.named(wish.find, under, wish.after, wish.limit)
+            paths = await self._rows.named(wish.find, under, wish.after, wish.limit, caller.paths or "/**")
             branches, more = [Branch(path) for path in paths], paths[-1] if len(paths) == wish.limit else ""
         else:
             branches, more = self._rows.branches(under, wish.after, wish.limit)

@@ -22,7 +22,7 @@ _BELOW: Final = f"SELECT count(*) FROM (SELECT 1 FROM agents WHERE {_LIVING} LIM
 _NAMED: Final = (
     f"SELECT path FROM agents WHERE {_LIVING} AND path > ? AND (instr(lower(path), ?4) OR config <> '{{}}' AND"
     " instr(lower(coalesce(config ->> 'name', '') || ' ' || coalesce(config ->> 'description', '')), ?4))"
-    " ORDER BY path LIMIT ?"
+    " AND (path = ?6 OR ?7 AND substr(path, 1, length(?6) + 1) = ?6 || '/') ORDER BY path LIMIT ?5"
 )
 _PARKED: Final = f"SELECT path FROM agents WHERE {_LIVING} AND state = 'parked' ORDER BY path LIMIT ?"
 
@@ -61,12 +61,13 @@ class RosterRows(Rows):
     def _lives(self, path: str) -> bool:
         return self._reader.execute(_LIVES, (path,)).fetchone() is not None
 
-    async def named(self, text: str, under: str, after: str, limit: int) -> list[str]:
-        """Return the paths of living agents whose path, name or description has a text in it, whatever its case."""
+    async def named(self, text: str, under: str, after: str, limit: int, within: str = "/**") -> list[str]:
+        """Return the paths of living agents in a pattern whose path, name or description has a text in any case."""
+        root = within.removesuffix("/**")
 
         def look() -> list[str]:
             with self._readers.lent() as db:
-                found = fetch(db, _NAMED, (*_inside(under), after, text.lower(), limit))
+                found = fetch(db, _NAMED, (*_inside(under), after, text.lower(), limit, root, root != within))
             return [str(path) for (path,) in found]
 
         return await trio.to_thread.run_sync(look)  # it may look at every agent

@@ -38,7 +38,7 @@ ORDER BY 2 LIMIT :limit
 """
 _BY_PATH: Final = f"""
 SELECT trace, created_at, path, 'message ' || seq FROM inbox
-    WHERE seq > :newest - {ROWS_SCANNED_MAX} AND (path = :text OR sender = :text) AND {_OWN}
+    WHERE seq > :newest - {ROWS_SCANNED_MAX} AND (path = :text OR (:named AND sender = :text)) AND {_OWN}
     ORDER BY seq DESC LIMIT :limit
 """
 _BY_ERROR: Final = f"""
@@ -92,6 +92,7 @@ class TrafficRows(Rows):
         """
         number = int(text) if text.isdecimal() and len(text) <= len(str(_NEWEST)) - 1 else -1
         bound = {"text": text, "number": number, "own": own.root, "own_below": own.below, "limit": limit}
+        bound["named"] = own.has(text)  # who writes to somebody is named to those who may see both
         with self._readers.lent() as db:
             if text.startswith("/"):
                 [[newest]] = db.execute("SELECT coalesce(max(seq), 0) FROM inbox").fetchall()

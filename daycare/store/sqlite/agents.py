@@ -94,16 +94,21 @@ class Agents:
         self,
         *,
         user: str | None = None,
+        within: str = "",
         kinds: Sequence[str] = (),
         include_dead: bool = False,
         after: str = "",
         limit: int = 100,
     ) -> list[Agent]:
-        """Return agents in the order of path and incarnation, beginning after the path `after`."""
+        """Return agents by path and incarnation, after the path `after`, those in a pattern such as `/ann/**`."""
         where, bindings = ["path > ?"], [after]
         if user is not None:
             where.append("user = ?")
             bindings.append(user)
+        if within:
+            root = within.removesuffix("/**")
+            where.append("(path = ? OR path > ? AND path < ?)")
+            bindings += [root, within.removesuffix("**"), f"{root}0" if root != within else ""]  # 0 comes after /
         if kinds:
             where.append(f"kind IN ({marks(kinds)})")
             bindings += kinds
