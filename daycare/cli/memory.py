@@ -90,17 +90,27 @@ def edit(cli: Cli, path: DocumentPath, *, agent: AgentOption = None, reason: Rea
 def rm(cli: Cli, path: DocumentPath, *, agent: AgentOption = None, reason: Reason = "") -> None:
     """Delete a document of one layer; `daycare memory undo` brings it back."""
     with cli.connect() as client:
-        newest = client.call("GET", "/v1/memory/explain", path=path, agent=agent)["layers"][:1]
-        there = newest[0]["newest"] if newest else None
+        seen = _newest_hash(client, path, agent)
         done = client.call(
-            "DELETE",
-            "/v1/memory/document",
-            path=path,
-            agent=agent,
-            base_hash=there["hash"] if there else "",
-            reason=reason or None,
+            "DELETE", "/v1/memory/document", path=path, agent=agent, base_hash=seen, reason=reason or None
         )
     cli.out(done, lambda each: f"deleted {path}, version {each['version']}; back with: daycare memory undo {path}")
+
+
+@command(app, "mv", examples="daycare memory mv knowledge/garden.md knowledge/balcony.md")
+def mv(
+    cli: Cli,
+    path: DocumentPath,
+    to: Annotated[str, typer.Argument(metavar="TO", help="Its new path; nothing may be there.")],
+    *,
+    agent: AgentOption = None,
+    reason: Reason = "",
+) -> None:
+    """Give a document another path, also in another layer; its versions stay at the old one."""
+    with cli.connect() as client:
+        wish = {"to": to, "base_hash": _newest_hash(client, path, agent), "reason": reason}
+        done = client.call("POST", "/v1/memory/move", wish, path=path, agent=agent)
+    cli.out(done, lambda each: f"{path} is {to} now, version {each['version']}")
 
 
 @command(app, "export", examples="daycare memory export")
@@ -258,6 +268,13 @@ def documents_table(document: Json) -> Any:
 def _list(cli: Cli, folder: str, agent: str | None) -> None:
     with cli.connect() as client:
         cli.out(client.call("GET", "/v1/memory", prefix=folder, agent=agent), documents_table)
+
+
+def _newest_hash(client: Client, path: str, agent: str | None) -> str:
+    """Return the hash of what a change of a path would concern, empty if there is nothing."""
+    layers = client.call("GET", "/v1/memory/explain", path=path, agent=agent)["layers"]
+    newest = layers[0]["newest"] if layers else None
+    return newest["hash"] if newest else ""
 
 
 def _to_edit(client: Client, path: str, agent: str | None) -> tuple[str | None, str]:

@@ -145,6 +145,7 @@ ROUTES: list[tuple[str, str, dict[str, Any], Any]] = [
     ("GET", "/v1/memory/diff", {}, None),
     ("GET", "/v1/memory/explain", {}, None),
     ("POST", "/v1/memory/undo", {}, {}),
+    ("POST", "/v1/memory/move", {}, {"to": "SOUL.md", "base_hash": ""}),
 ]
 
 
@@ -183,3 +184,25 @@ async def test_views_are_written_under_no_spelling(api: Api) -> None:
 
 async def agent(api: Api) -> Any:
     return await api.services.directory.at(ANN)
+
+
+async def test_a_document_gets_another_path_and_its_words_keep_their_origin(api: Api) -> None:
+    await put(api, "SOUL.md", "hers")  # her agent comes into being
+    read = Attribution(origin=Origin.FORWARD, author=ANN, provenance=("web:https://example.org",))
+    await api.memory.documents.write(await agent(api), "knowledge/garden.md", "Tomatoes.", read)
+    old, move = "knowledge/garden.md", {"to": "knowledge/balcony.md", "base_hash": digest("Tomatoes.")}
+    for code, wrong in (
+        ("DOCUMENT_CHANGED", {"base_hash": digest("seen")}),
+        ("DOCUMENT_CHANGED", {"to": "SOUL.md"}),
+    ):
+        await api.refused(409, code, "POST", "/v1/memory/move", move | wrong, path=old)
+    await api.refused(400, "DOCUMENT_PATH", "POST", "/v1/memory/move", move | {"to": old}, path=old)
+    assert (await get(api, old))["text"] == "Tomatoes.", "neither half of it was done"
+    moved = await api.call("POST", "/v1/memory/move", move, path=old)
+    assert moved["by"]["origin"] == "forward", "nobody's words become a person's by being moved"
+    assert moved["by"]["provenance"] == ["web:https://example.org"]
+    assert moved["by"]["reason"] == f"moved from {old}"
+    assert (await get(api, "knowledge/balcony.md"))["text"] == "Tomatoes."
+    await api.refused(404, "DOCUMENT_MISSING", "GET", DOCUMENT, path=old)
+    await api.call("POST", "/v1/memory/undo", {}, path=old)
+    assert (await get(api, old))["text"] == "Tomatoes.", "its versions are where they were"

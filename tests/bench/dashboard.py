@@ -76,6 +76,18 @@ def _start(call: Call, text: str) -> object:
     return call("POST", "/v1/tasks", {"spec": {"prompt": text}})
 
 
+def _schedule(call: Call, text: str) -> object:
+    return call("POST", "/v1/cron", {"spec": {"cron": "0 8 * * *", "prompt": text}})
+
+
+def _signal(call: Call, text: str) -> object:
+    return call("POST", "/v1/signals", {"type": "bench", "data": text})
+
+
+def _raise(call: Call, text: str) -> object:
+    return call("PUT", "/v1/budget", {"path": "/u1", "limits": {"day.calls": 1_000_000 + int(text.split()[1])}})
+
+
 LOOKS: Final = {
     "agents": Look("/", _post, says=False),
     "agents of one": Look("/?under=/u5", _describe),
@@ -84,8 +96,13 @@ LOOKS: Final = {
     "turns": Look(f"/agents{dashboard_home.LONG}?tab=turns"),
     "approvals": Look("/approvals", _decide, says=False),
     "memory": Look("/memory?query=cat"),
-    "work": Look("/work", _start),
-    "costs": Look("/costs"),
+    "schedule": Look("/work", _schedule, says=False),
+    "tasks": Look("/work?tab=tasks", _start),
+    "timers": Look("/work?tab=timers"),
+    "signals": Look("/work?tab=signals", _signal, says=False),
+    "dead letters": Look("/work?tab=dead"),
+    "costs": Look("/costs", _raise, says=False),
+    "costs by agent": Look("/costs?days=90&by=agent"),
     "people": Look("/people"),
     "system": Look("/system"),
 }

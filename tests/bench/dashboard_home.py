@@ -8,6 +8,7 @@ import apsw
 import msgspec
 import trio
 
+from daycare.base.budget import day_of
 from daycare.base.clock import SystemClock
 from daycare.base.documents import Layer, Place
 from daycare.base.memories import NewMemory, Tier
@@ -31,6 +32,13 @@ _ASKED: Final = (
     "key, kind, agent_id, path, root, user, origin, decider, state, revision, content_hash, salt, base_hash, reason,"
     " provenance, findings, trace, session, created_at, expires_at, action"
 )
+_SPENT: Final = "key, path, payer, provider, model, user, calls, input_tokens, output_tokens, cost_micros, wall_ms"
+_SPENT_DAYS: Final = 90
+_TASKS: Final = 5_000
+_TASK: Final = (
+    "path, user, origin, asker, prompt, parameters, deliver, connector, waits, state, reason, after_turn, agent_id,"
+    " seq, trace, created_at, deadline_at, started_at, ended_at, key, settled"
+)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -46,6 +54,8 @@ def make(home: Path, address: str, *, agents: int, messages: int, approvals: int
         _fill(db, "turns", _TURN, (turn for turn, _ in _turns(users, messages, now)))
         _fill(db, "history", _TOLD, (told for _, told in _turns(users, messages, now)))
         db.execute("DELETE FROM approvals")  # those have no action
+        _fill(db, "spending", _SPENT, _spent(users, now))
+        _fill(db, "tasks", _TASK, (_task(number, crowd.user_of(number % users), now) for number in range(_TASKS)))
         _fill(db, "approvals", _ASKED, (_approval(number, number % users, now) for number in range(approvals)))
         db.execute("COMMIT")
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -105,6 +115,22 @@ def _turns(users: int, messages: int, now: int) -> Iterator[tuple[tuple[Any, ...
             Message("assistant", (Text(answer),), at),
         )
         yield (*of, f"{turn:016x}", 1, "[]", at), (*of, "done", at, _encode(words).decode())
+
+
+def _spent(users: int, now: int) -> Iterator[tuple[Any, ...]]:
+    """Yield what each person's agent has spent on the days before those of the crowd."""
+    for back in range(3, _SPENT_DAYS):
+        day = day_of(now - back * 86_400_000, "UTC")
+        for number in range(users):
+            user = crowd.user_of(number)
+            yield day, f"/{user}/direct", "", "p", f"m{number % 5}", user, 1, 100, 10, 7 + number, 50
+
+
+def _task(number: int, user: str, now: int) -> tuple[Any, ...]:
+    at = now - number * _SECONDS
+    asked = f"/{user}/task/old-{number}", user, "person", "", f"Look after plant {number}", "{}", "", "", 0
+    ended = "done", "the plants were watered", 0, f"t{number}", -1 - number, f"{number:016x}"
+    return (*asked, *ended, at, at + 3_600_000, at, at + 60_000, f"bench:{number}", 1)
 
 
 def _approval(number: int, whose: int, now: int) -> tuple[Any, ...]:

@@ -73,7 +73,8 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     agents |= {f"{method} /v1/agents/1/skills" for method in ("GET", "POST")}
     agents |= {f"{method} /v1/agents/1/skills/1" for method in ("PUT", "DELETE")}
     agents |= {f"{method} /v1/memory/document" for method in ("GET", "PUT", "DELETE")} | {"GET /v1/memory"}
-    agents |= {f"GET /v1/memory/{what}" for what in ("history", "diff", "explain", "search")} | {"POST /v1/memory/undo"}
+    agents |= {f"GET /v1/memory/{what}" for what in ("history", "diff", "explain", "search")}
+    agents |= {f"POST /v1/memory/{what}" for what in ("undo", "move")}
     agents |= {f"GET /v1/memories/{what}" for what in ("search", "facts", "entities", "why", "stats")}
     agents |= {"POST /v1/memories/forget"}
     pages = {f"GET /{each}" for each in ("", "agents/1", "approvals", "memory", "work", "costs", "people", "system")}

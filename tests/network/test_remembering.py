@@ -51,6 +51,10 @@ def test_a_person_writes_their_documents_and_only_reads_what_everybody_reads(net
         network.call("bob", "PUT", DOCUMENT, wish, path="global/knowledge/x.md"),
         network.call("bob", "DELETE", DOCUMENT, **base),
         network.call("bob", "POST", "/v1/memory/undo", {}, path="IDENTITY.md"),
+        network.call(
+            "bob", "POST", "/v1/memory/move", {"base_hash": base["base_hash"], "to": "x.md"}, path="IDENTITY.md"
+        ),
+        network.call("bob", "POST", "/v1/memory/move", {"base_hash": "", "to": "global/SOUL.md"}, path="SOUL.md"),
         network.call("bob", "GET", "/v1/memory/history", path="IDENTITY.md"),
         network.call("bob", "GET", "/v1/memory/diff", path="IDENTITY.md"),
         network.call("bob", "GET", DOCUMENT, path="IDENTITY.md", version="1"),

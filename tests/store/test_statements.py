@@ -31,10 +31,7 @@ NOT_CONSTANT = {
     ("purging.py", "whose"): "the tables of our own schema",
     ("scrub.py", "clean"): "the indexes of our own schema",
     ("scrub.py", "recover"): "the indexes of our own schema",
-    (
-        "rows_overview.py",
-        "sums_of_day",
-    ): "one of three groups and two conditions, with the path that goes with it",
+    ("rows_overview.py", "summed"): "one of three groups and two conditions, with the path that goes with it",
     ("rows.py", "spent"): "one of two conditions, with the path that goes with it",
     ("upkeep.py", "_delete_own"): "what capabilities declare of their tables",
     ("upkeep.py", "_is_anywhere"): "what capabilities declare of their tables",

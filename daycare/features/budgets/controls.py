@@ -30,7 +30,7 @@ from daycare.base.path import Kind
 from daycare.features.budgets import rules
 from daycare.features.budgets.records import BudgetRow, Ceiling, Spent
 from daycare.features.budgets.rows import BudgetRows
-from daycare.features.budgets.rows_overview import By, DaySums
+from daycare.features.budgets.rows_overview import By, Summed
 from daycare.features.budgets.rules import Scope
 from daycare.features.budgets.service import Budgets
 from daycare.store.records import DeadLetter, User
@@ -148,9 +148,9 @@ class BudgetControls:
             found[path] = SpentToday(micros=standing.used, limit=limit)
         return found
 
-    async def of_day(self, day: str, by: By, path: str) -> DaySums:
-        """Return what was spent in a day at or below a path, by model, or by whole paths."""
-        return await self._rows.of_day(day, by, path)
+    async def summed(self, first: str, last: str, by: By, path: str, groups: int) -> Summed:
+        """Return what was spent at or below a path from one day to another, of the dearest groups and all others."""
+        return await self._rows.summed(first, last, by, path, groups)
 
     async def turns(self, since_ms: int, until_ms: int) -> int | None:
         """Return how many turns began in a time, of all agents; None if not all of them are kept any more."""

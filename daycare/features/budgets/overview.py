@@ -2,21 +2,18 @@
 
 import csv
 import io
-from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date, timedelta
 from typing import Final
 
 import msgspec
-import trio
 
-from daycare.base.budget import EVERYTHING, agent_of, ends_ms
+from daycare.base.budget import EVERYTHING, ends_ms
 from daycare.features.budgets.controls import BudgetControls
 from daycare.features.budgets.records import Spent
-from daycare.features.budgets.rows_overview import By
+from daycare.features.budgets.rows_overview import OTHERS, By
 
 OVERVIEW_GROUPS_MAX: Final = 50  # models, agents or payers by name; all others are one
-OTHERS: Final = ""  # the group of all that are not among the first
 
 _SUMMED: Final = (
     *("calls", "unpriced", "input_tokens", "output_tokens", "cached_tokens", "wall_ms", "unsettled", "cost_micros"),
@@ -28,7 +25,7 @@ _COLUMNS: Final = (
 )
 
 
-class SpendSum(msgspec.Struct, kw_only=True):
+class SpendSum(msgspec.Struct, frozen=True, kw_only=True):
     """What a group took in a day. Its cost includes calls that were cut off, as they were reserved (`unsettled`)."""
 
     day: str
@@ -41,11 +38,6 @@ class SpendSum(msgspec.Struct, kw_only=True):
     wall_ms: int = 0
     unsettled: int = 0
     cost_micros: int = 0
-
-    def add(self, numbers: Iterable[int]) -> None:
-        """Add what one path has spent, or one model took, in the order of the fields."""
-        for name, number in zip(_SUMMED, numbers, strict=True):
-            setattr(self, name, getattr(self, name) + number)
 
 
 class SpendOverview(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,17 +64,11 @@ async def overview(
     today, zone = await controls.today(path), await controls.zone(path)
     last = until or today
     first = _back(last, days - 1)
-    found: dict[tuple[str, str], SpendSum] = {}
-    unpriced: set[str] = set()
-    for back in range(days):
-        day = _back(last, back)
-        it = await controls.of_day(day, by, path)
-        for name, *numbers in it.rows:
-            group = name if by == "model" else agent_of(name)
-            found.setdefault((day, group), SpendSum(day=day, group=group)).add(numbers)
-        unpriced.update(it.unpriced)
-        await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
-    names, sums = _first(found.values(), groups)
+    found = await controls.summed(first, last, by, path, groups)
+    sums = tuple(
+        SpendSum(day=day, group=group, **dict(zip(_SUMMED, numbers, strict=True))) for day, group, numbers in found.sums
+    )
+    has_others = any(each.group == OTHERS for each in sums)
     turns = None
     if path == EVERYTHING:
         turns = await controls.turns(ends_ms("day", _back(first, 1), zone), ends_ms("day", last, zone))
@@ -91,10 +77,10 @@ async def overview(
         first=first,
         last=last,
         by=by,
-        groups=names,
+        groups=(*found.groups, *([OTHERS] if has_others else [])),
         sums=sums,
         turns=turns,
-        unpriced=tuple(sorted(unpriced)),
+        unpriced=tuple(sorted(found.unpriced)),
     )
 
 
@@ -108,26 +94,6 @@ def csv_of(rows: Iterable[Spent]) -> str:
         values |= {"day": row.key, "cost_usd": _usd(row.cost_micros), "unsettled_usd": _usd(row.unsettled_micros)}
         table.writerow([_harmless(values[name]) for name in _COLUMNS])
     return text.getvalue()
-
-
-def _first(sums: Iterable[SpendSum], most: int) -> tuple[tuple[str, ...], tuple[SpendSum, ...]]:
-    """Return the names of the dearest groups, and all sums by day with those of all others as one."""
-    sums = list(sums)
-    weights: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    for each in sums:
-        cost, tokens = weights[each.group]
-        weights[each.group] = cost + each.cost_micros, tokens + each.input_tokens + each.output_tokens
-    names = sorted(weights, key=lambda name: (weights[name], name), reverse=True)
-    kept = names if len(names) <= most else names[:most]
-    rest: dict[str, SpendSum] = {}
-    for each in sums:
-        if each.group not in kept:
-            into = rest.setdefault(each.day, SpendSum(day=each.day, group=OTHERS))
-            into.add(getattr(each, name) for name in _SUMMED)
-    shown = [each for each in sums if each.group in kept] + list(rest.values())
-    order = {name: place for place, name in enumerate(kept)}
-    shown.sort(key=lambda each: (each.day, order.get(each.group, most)))
-    return (*kept, *([OTHERS] if rest else [])), tuple(shown)
 
 
 def _harmless(value: object) -> object:

@@ -23,7 +23,7 @@ from daycare.features.budgets.records import (
     Spent,
 )
 from daycare.features.budgets.rows_followers import BudgetFollower
-from daycare.features.budgets.rows_overview import By, DaySums, sums_of_day
+from daycare.features.budgets.rows_overview import By, Summed, summed
 from daycare.features.budgets.rows_scopes import WITHIN, parts_of
 from daycare.features.budgets.rows_spending import KEYS, RESERVATION, SPENT, drop, spent_of, strand
 from daycare.features.budgets.rows_turns import turns_between
@@ -174,9 +174,14 @@ class BudgetRows(Rows):
         """Return how many turns began in a time; None if it begins before the first that is still kept."""
         return turns_between(self._reader, since_ms, until_ms)
 
-    async def of_day(self, day: str, by: By, path: str) -> DaySums:
-        """Return what was spent in a day at or below a path, by model, or by whole paths."""
-        return sums_of_day(self._reader, day, by, path)
+    async def summed(self, first: str, last: str, by: By, path: str, groups: int) -> Summed:
+        """Return what was spent at or below a path from one day to another, of the dearest groups and all others."""
+
+        def look() -> Summed:
+            with self._readers.lent() as db:
+                return summed(db, first, last, by, path, groups)
+
+        return await trio.to_thread.run_sync(look)  # it looks at every row of that time
 
     async def spent(self, first: str, last: str, *, path: str = EVERYTHING, limit: int = 10_000) -> list[Spent]:
         """Return what was spent at or below a path from one day or month to another, newest first.

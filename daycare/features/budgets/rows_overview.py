@@ -1,45 +1,90 @@
-"""What was spent in a day, summed by the store: there may be very many agents, and people look at a hundred days."""
+"""What was spent day by day, summed by the store: there may be very many agents, and people look at a hundred days."""
 
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 import apsw
+import msgspec
 
+from daycare.base.budget import agent_of
 from daycare.features.budgets.rows_scopes import parts_of
 from daycare.store.sqlite.sql import fetch
 
 By = Literal["model", "agent", "payer"]
+OTHERS: Final = ""  # the group of all that are not among the first
 _KEYS: Final[Mapping[By, str]] = {
     "model": "provider || '/' || model",
     "agent": "path",
     "payer": "CASE payer WHEN '' THEN path ELSE payer END",
 }
+_DAYS: Final = "key BETWEEN ?2 AND ?3 AND length(key) = length(?2)"
 _SUMS: Final = (
     "sum(calls), sum(unpriced), sum(input_tokens), sum(output_tokens), sum(cached_tokens), sum(wall_ms),"
     " sum(unsettled), sum(cost_micros + unsettled_micros)"
 )
 
 
-class DaySums(NamedTuple):
-    """Rows of a name and its sums in the order of `SpendSum`, and models without a known price."""
+class DaySum(NamedTuple):
+    """What a group took in a day: `numbers` in the order of `SpendSum`."""
 
-    rows: list[tuple[str, *tuple[int, ...]]]
-    unpriced: list[str]
+    day: str
+    group: str
+    numbers: tuple[int, ...]
 
 
-def sums_of_day(db: apsw.Connection, day: str, by: By, path: str) -> DaySums:
-    """Return what was spent in a day at or below a path, by model, or by whole paths."""
-    found = DaySums([], [])
-    key = _KEYS[by]
-    for root, which in parts_of(db, path):
-        bound = root, day
-        found.rows.extend(
-            fetch(db, f"SELECT {key}, {_SUMS} FROM spending WHERE key = ?2 AND {which} GROUP BY 1", bound)
+class Summed(NamedTuple):
+    """The dearest groups, the dearest first, their sums by day, those of all others as one; and unpriced models."""
+
+    groups: list[str]
+    sums: list[DaySum]
+    unpriced: set[str]
+
+
+def summed(db: apsw.Connection, first: str, last: str, by: By, path: str, groups: int) -> Summed:
+    """Return what was spent at or below a path from one day to another. It looks at every row of that time, twice.
+
+    Which groups are shown is asked first, so that the rows of all others are added up where they are.
+    """
+    key, parts = _KEYS[by], parts_of(db, path)
+    names: dict[str, list[str]] = defaultdict(list)
+    weights: Counter[tuple[str, str]] = Counter()
+    for name, cost, tokens in _each(
+        db, parts, f"{key}, sum(cost_micros + unsettled_micros), sum(input_tokens + output_tokens)", first, last
+    ):
+        group = str(name) if by == "model" else agent_of(str(name))
+        names[group].append(str(name))
+        weights[group, "cost"] += int(str(cost))
+        weights[group, "tokens"] += int(str(tokens))
+    order = sorted(names, key=lambda it: (weights[it, "cost"], weights[it, "tokens"], it), reverse=True)
+    kept = order[:groups]
+    shown = {name: group for group in kept for name in names[group]}
+    rows = _each(
+        db, parts, f"CASE WHEN {key} IN (SELECT value FROM json_each(?4)) THEN {key} ELSE '' END, key, {_SUMS}",
+        first, last, msgspec.json.encode([*shown]).decode(), by="1, 2",
+    )  # fmt: skip
+    sums: dict[tuple[str, str], tuple[int, ...]] = {}
+    for name, day, *numbers in rows:
+        at, more = (str(day), shown.get(str(name), OTHERS)), tuple(int(str(number)) for number in numbers)
+        sums[at] = tuple(map(sum, zip(sums[at], more, strict=True))) if at in sums else more
+    places = {name: place for place, name in enumerate(kept)}
+    days = sorted(sums, key=lambda at: (at[0], places.get(at[1], len(kept))))
+    unpriced = {
+        str(model) for (model, count) in _each(db, parts, f"{_KEYS['model']}, max(unpriced)", first, last) if count
+    }
+    return Summed(kept, [DaySum(*at, sums[at]) for at in days], unpriced)
+
+
+def _each(
+    db: apsw.Connection,
+    parts: tuple[tuple[str, str], ...],
+    what: str,
+    first: str,
+    last: str,
+    *more: str,
+    by: str = "1",
+) -> Iterator[tuple[object, ...]]:
+    for root, which in parts:
+        yield from fetch(
+            db, f"SELECT {what} FROM spending WHERE {_DAYS} AND {which} GROUP BY {by}", (root, first, last, *more)
         )
-        models = fetch(
-            db,
-            f"SELECT DISTINCT provider || '/' || model FROM spending WHERE key = ?2 AND {which} AND unpriced > 0",
-            bound,
-        )
-        found.unpriced.extend(str(name) for (name,) in models)
-    return found

@@ -117,7 +117,7 @@ class SkillPanel:
             return await self._put(request, agent, name, text, base_hash=base)
         await self._refuse_known(agent, name)
         by = self._subjects.by(request, "renamed")
-        await self._documents.move(agent, _path(known.id), _path(name), text, by, base_hash=base)
+        await self._documents.move(agent, _path(known.id), _path(name), by, base_hash=base, text=text)
         return await self._shown(agent, name)
 
     @persons

@@ -102,6 +102,14 @@ class Undo(RequestDocument, frozen=True, kw_only=True):
     reason: Reason = ""
 
 
+class Move(RequestDocument, frozen=True, kw_only=True):
+    """Another path for what somebody saw, also in another layer; nothing may be there."""
+
+    to: str
+    base_hash: Hash
+    reason: Reason = ""
+
+
 class DocumentRoutes:
     """`/v1/memory`."""
 
@@ -123,6 +131,7 @@ class DocumentRoutes:
             Route("/v1/memory/explain", self.explain),
             Route("/v1/memory/search", self.search),
             Route("/v1/memory/undo", self.undo, methods=["POST"]),
+            Route("/v1/memory/move", self.move, methods=["POST"]),
             Route("/v1/memory/export", self.export, methods=["POST"]),
             Route("/v1/memory/import", self.take, methods=["POST"]),
         ]
@@ -219,6 +228,18 @@ class DocumentRoutes:
         check_change(caller, wish.path)
         author = by(self._memory, caller, how.reason or "undone")
         return answer(await self._documents.undo(agent, wish.path, author, version=how.version))
+
+    @persons
+    @described({200: DocumentVersion}, query=One, body=Move, refuses=(409,))
+    async def move(self, request: Request) -> Response:
+        """Give a document another path; its versions stay at the old one."""
+        wish, caller = query(request, One), caller_of(request)
+        how = await body(request, Move)
+        agent = await self._agent(wish, caller)
+        for path in (wish.path, how.to):
+            check_change(caller, path)
+        author = by(self._memory, caller, how.reason or f"moved from {wish.path}"[:DOCUMENT_REASON_MAX_CHARS])
+        return answer(await self._documents.move(agent, wish.path, how.to, author, base_hash=how.base_hash))
 
     @described({200: Exchange}, refuses=(409,))
     async def export(self, request: Request) -> Response:

@@ -262,10 +262,19 @@ class Documents:
         return await self._change(agent, path, None, by, base_hash)
 
     async def move(
-        self, agent: Agent, path: str, to: str, text: str, by: Attribution, *, base_hash: str
+        self, agent: Agent, path: str, to: str, by: Attribution, *, base_hash: str, text: str | None = None
     ) -> DocumentVersion:
-        """Delete a document of one layer and write a text where there is none, both or neither."""
-        gone, new = await self.prepare(agent, path, None), await self.prepare(agent, to, text)
+        """Delete a document of one layer and write what it said where there is none, both or neither.
+
+        With a `text` that is written instead; else its words come from where they came from, whoever moves them.
+        """
+        gone = await self.prepare(agent, path, None)
+        new = await self.prepare(agent, to, gone.old if text is None else text)
+        if gone.place == new.place:
+            raise InvalidError("DOCUMENT_PATH", f"moving {path}: it is there already", hint="name another path")
+        there = await self._documents.get(gone.place)
+        if text is None and there is not None:
+            by = replace(by, origin=there.version.by.origin, provenance=there.version.by.provenance)
         gone, new = replace(gone, base_hash=base_hash), replace(new, base_hash="")
         return await self._documents.move(gone.by(by), new.by(by))
 
