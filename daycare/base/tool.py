@@ -1,7 +1,7 @@
 """The contract of tools: what a model can do, and what a running tool may do and know."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypedDict, TypeVar
 
 import msgspec
 
@@ -12,12 +12,33 @@ from daycare.base.messages import Chains, Choice, File, Origin, Origins
 A = TypeVar("A", bound=msgspec.Struct)
 
 
-class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as a model sees it. `schema` is a JSON Schema of an object, and stays as it is."""
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool as a model sees it, and what it can do at worst. `schema` is a JSON Schema of an object, kept as it is.
+
+    `reads_private`: its result may hold what its person would tell nobody else. `reads_outside`: its result may be
+    others' words. `changes_outside`: it acts beyond the agent's own conversation. No agent does all three unasked; a
+    tool that says nothing does each.
+    """
 
     name: str
     description: str
     schema: dict[str, Any]
+    reads_private: bool = True
+    reads_outside: bool = True
+    changes_outside: bool = True
+
+
+class ToolReach(TypedDict):
+    """What a tool reads and changes, as keywords of a `StructTool`."""
+
+    reads_private: bool
+    reads_outside: bool
+    changes_outside: bool
+
+
+STAYS: Final[ToolReach] = {"reads_private": False, "reads_outside": False, "changes_outside": False}
+READS: Final[ToolReach] = {"reads_private": True, "reads_outside": False, "changes_outside": False}
+ACTS: Final[ToolReach] = {"reads_private": False, "reads_outside": False, "changes_outside": True}
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +150,8 @@ class Tool(Protocol):
     `ask` or `spawn`, or `Sourced` text; it raises `DaycareError` for failures the model should read.
 
     A tool may have a method `outlasts(arguments)` that returns whether such a call brings about something that outlasts
-    its turn: a job, an agent, a reminder, or the end of one. A turn that has read others' words asks its person first.
+    its turn: a job, an agent, a reminder, or the end of one. A turn that has read others' words asks its person first,
+    as it does before one whose `spec.changes_outside`.
     """
 
     spec: ToolSpec
@@ -145,7 +167,10 @@ class Tool(Protocol):
 
 
 class StructTool(Generic[A]):
-    """A tool whose arguments are a msgspec struct that forbids unknown fields; its docstring is for the model."""
+    """A tool whose arguments are a msgspec struct that forbids unknown fields; its docstring is for the model.
+
+    What it `reads_private`, `reads_outside` and `changes_outside` is that of its `ToolSpec`.
+    """
 
     def __init__(
         self,
@@ -154,6 +179,9 @@ class StructTool(Generic[A]):
         run: Callable[[ToolContext, A], Awaitable[str | Waiting | Sourced]],
         *,
         idempotent: bool,
+        reads_private: bool = True,
+        reads_outside: bool = True,
+        changes_outside: bool = True,
         outlasts: bool | Callable[[A], bool] = False,
     ) -> None:
         schema = msgspec.json.schema(arguments)
@@ -164,7 +192,14 @@ class StructTool(Generic[A]):
         if others:
             flat["$defs"] = others
         description = " ".join((arguments.__doc__ or name).split())
-        self.spec = ToolSpec(name=name, description=description, schema=flat)
+        self.spec = ToolSpec(
+            name=name,
+            description=description,
+            schema=flat,
+            reads_private=reads_private,
+            reads_outside=reads_outside,
+            changes_outside=changes_outside,
+        )
         self.idempotent = idempotent
         self._arguments = arguments
         self._run = run
@@ -181,6 +216,11 @@ class StructTool(Generic[A]):
     def outlasts(self, arguments: A) -> bool:
         """Return whether such a call brings about something that outlasts its turn."""
         return self._outlasts(arguments) if callable(self._outlasts) else self._outlasts
+
+
+def is_gated(tool: Tool, arguments: Any) -> bool:
+    """Return whether a call needs a person's yes after others' words: it acts elsewhere, or later."""
+    return tool.spec.changes_outside or outlasts(tool, arguments)
 
 
 def outlasts(tool: Tool, arguments: Any) -> bool:
