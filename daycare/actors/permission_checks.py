@@ -17,7 +17,9 @@ from daycare.base.permission import (
     TOOL,
     WRITE_MEMORY,
     Decision,
+    PersonsSay,
     check_action,
+    what_person_says,
 )
 from daycare.observe.bus import Bus
 from daycare.plugin import ToolSpec
@@ -61,12 +63,16 @@ class PermissionChecks:
     async def check(self, subject: str, action: str, target: str, *, can_ask: bool = False) -> Decision:
         """Return what was decided where that lets the action go on; otherwise record the refusal and raise it.
 
-        Raises `ForbiddenError` PERMISSION_DENIED that names the rule; PERMISSION_ASK where a person would have to say
-        yes and, without `can_ask`, there is no way to ask.
+        Raises `ForbiddenError` PERMISSION_DENIED that names the rule; PERMISSION_ASK where a person has to say yes and
+        has not: who runs a call of a tool asks them then. With `can_ask` whoever checks does so itself.
         """
         verdict = await self.may(subject, action, target)
-        if verdict.decision is Decision.ALLOW or (can_ask and verdict.decision is Decision.ASK):
+        say = what_person_says()
+        asks = verdict.decision is Decision.ASK
+        if verdict.decision is Decision.ALLOW or (asks and (can_ask or say is PersonsSay.YES)):
             return verdict.decision
+        if asks and say is PersonsSay.LATER:
+            raise ForbiddenError("PERMISSION_ASK", verdict.reason)
         agent = await self._directory.find(subject)
         self._bus.publish(
             PermissionRefused(
@@ -82,7 +88,7 @@ class PermissionChecks:
         )
         what = _DOING.get(action, f"using {action.removeprefix(TOOL)}").format(verdict.object)
         command = f"`daycare can {subject} {action} {verdict.object}`"
-        if verdict.decision is Decision.ASK:
+        if asks:
             raise ForbiddenError(
                 "PERMISSION_ASK",
                 f"{what}: a person would have to allow it ({verdict.reason}), and cannot be asked for this",
@@ -94,13 +100,9 @@ class PermissionChecks:
             hint=f"do without it, and do not try other ways; {command} explains it",
         )
 
-    async def tool(self, agent: Agent, user: User, tool: ToolSpec, arguments: Any) -> str:
-        """Return why an agent may not use a tool, "" if it may: for the runner."""
-        try:
-            await self.check(agent.path, f"{TOOL}{tool.name}", agent.path)
-        except ForbiddenError as refused:
-            return str(refused)
-        return ""
+    async def tool(self, agent: Agent, user: User, tool: ToolSpec, arguments: Any) -> None:
+        """Raise `ForbiddenError` as `check` where an agent may not use a tool: for the runner."""
+        await self.check(agent.path, f"{TOOL}{tool.name}", agent.path)
 
     def unlike(self, maker: Path, made: Path) -> str:
         """Return a rule of config.toml that gives `made` rights that `maker` has not, or binds `maker` alone; or ""."""

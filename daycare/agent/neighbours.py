@@ -16,7 +16,7 @@ from daycare.base.messages import dismissal
 from daycare.base.path import Kind
 from daycare.base.permission import READ_HISTORY
 from daycare.base.times import local_time
-from daycare.base.tool import Sourced
+from daycare.base.tool import ACTS, Sourced
 from daycare.plugin import StructTool, ToolContext
 from daycare.rules.taint import sources_in, spoken_in
 from daycare.store.sqlite.store import Store
@@ -54,8 +54,17 @@ class Neighbours:
     def tools(self) -> list[StructTool[EndAgent] | StructTool[ReadHistory]]:
         """Return the tools."""
         return [
-            StructTool("end_agent", EndAgent, self._end, idempotent=True, group="agents", outlasts=True),
-            StructTool("read_history", ReadHistory, self._read, idempotent=True, group="agents"),
+            StructTool("end_agent", EndAgent, self._end, idempotent=True, group="agents", **ACTS),
+            StructTool(
+                "read_history",
+                ReadHistory,
+                self._read,
+                idempotent=True,
+                group="agents",
+                reads_private=True,
+                reads_outside=True,
+                changes_outside=False,
+            ),
         ]
 
     async def _end(self, context: ToolContext, it: EndAgent) -> str:

@@ -77,7 +77,7 @@ class Provenance:
         """
         _, rows, steps = await self._store.turns.load(turn.turn)
         calls = [ToolCall(each.call_id, each.name, each.arguments) for each in steps if each.step == step]
-        if calls and calls[0] in await self._approved(agent, rows):
+        if calls and calls[0] in await self._approved(agent, turn.turn, rows):
             return ()
         return (await self.of(agent, user, turn, step + 1)).others
 

@@ -55,6 +55,7 @@ NOTEWORTHY: Final = frozenset(
         "approval.decided",
         "identity.held",
         "permission.refused",
+        "approval.used",
         "storm.stopped",
         "context.compaction_failed",
         "context.trimmed",

@@ -180,7 +180,7 @@ class Thinker:
 
     async def _call_as_approved(self, course: Course) -> None:
         """Make the calls that a person has approved, before the model is asked: it reads what came of them."""
-        calls = await with_retry(lambda: self._runner.approved(course.agent, course.rows))
+        calls = await with_retry(lambda: self._runner.claim(course.agent, course.turn, course.rows))
         if calls:
             await self._journal_calls(course, "approved", Message("assistant", tuple(calls)))
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -51,12 +51,16 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[approvals]`: the policy of each memory tool. `rules` are the `[approvals.NAME]` sections, in their order."""
+    """`[approvals]`: the policy of each memory tool. `rules` are the `[approvals.NAME]` sections, in their order.
+
+    `unattended`: whether jobs and tasks ask a person for a call that needs a yes, or are refused it.
+    """
 
     memory_write: Consent = Consent.ALWAYS
     memory_append: Consent = Consent.ALWAYS
     memory_delete: Consent = Consent.ALWAYS
     memory_append_daily: Consent = Consent.AUTO
+    unattended: Literal["ask", "deny"] = "ask"
     rules: Mapping[str, ApprovalRule] = {}
 
     def of(self, tool: str) -> Consent:

@@ -293,6 +293,13 @@ class ApprovalDecided(Event, frozen=True, kw_only=True, tag="approval.decided"):
     by: str = ""
 
 
+class ApprovalUsed(Event, frozen=True, kw_only=True, tag="approval.used"):
+    """The agent at `path` makes a call without asking, as a person has approved such in advance: `what`, by `grant`."""
+
+    grant: int
+    what: str
+
+
 class PermissionRefused(Event, frozen=True, kw_only=True, tag="permission.refused"):
     """The agent at `path` was not permitted to do `action` to `object`; `reason` names the rule."""
 
@@ -391,6 +398,7 @@ AnyEvent = (
     | PairingRequested
     | ApprovalRequested
     | ApprovalDecided
+    | ApprovalUsed
     | PermissionRefused
     | LoopStopped
     | CronDue

@@ -120,6 +120,7 @@ APPROVAL_S: Final = 7 * 86_400.0  # a request waits for a decision: a holiday of
 APPROVALS_PAGE: Final = 100  # requests of one listing: each may hold 100 KB
 APPROVALS_SHOWN_PAGE: Final = 20  # requests of one listing with their texts and differences: 6 MB at worst
 GRANT_MAX_S: Final = 86_400.0  # for so long at most a kind of request is approved at once
+CALL_GRANTS_MAX: Final = 100  # patterns of calls that one agent may make unasked: a list a person can read
 SESSION_LOOKED_AT_MAX: Final = 400  # messages searched for words from outside; a longer conversation has some
 
 EMBED_QUESTION_S: Final = 5.0  # that somebody who searches waits for the vector of their question

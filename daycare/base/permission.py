@@ -1,6 +1,8 @@
 """What agents may do to others: the actions, and rules about them as `[[rules]]` in config.toml and agents say them."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final, Literal
@@ -31,6 +33,32 @@ class Decision(StrEnum):
     ALLOW = "allow"
     ASK = "ask"
     DENY = "deny"
+
+
+class PersonsSay(StrEnum):
+    """What a person says to the call that runs: nobody can be asked, somebody can be asked later, or has said yes."""
+
+    NOBODY = "nobody"
+    LATER = "later"
+    YES = "yes"
+
+
+_say: ContextVar[PersonsSay] = ContextVar("what a person says", default=PersonsSay.NOBODY)
+
+
+@contextmanager
+def persons_say(say: PersonsSay) -> Iterator[None]:
+    """Let this hold for what is checked within."""
+    before = _say.set(say)
+    try:
+        yield
+    finally:
+        _say.reset(before)
+
+
+def what_person_says() -> PersonsSay:
+    """Return what holds here."""
+    return _say.get()
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):

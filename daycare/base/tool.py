@@ -1,7 +1,7 @@
 """The contract of tools: what a model can do, and what a running tool may do and know."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypedDict, TypeVar
 
 import msgspec
 
@@ -13,15 +13,34 @@ A = TypeVar("A", bound=msgspec.Struct)
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool as a model sees it. `schema` is a JSON Schema of an object, and stays as it is.
+    """A tool as a model sees it, and what it can do at worst. `schema` is a JSON Schema of an object, kept as it is.
 
     Tools of one `group` are shown to a model when it asks for that group; those without one always are.
+    `reads_private`: its result may hold what its person would tell nobody else. `reads_outside`: its result may be
+    others' words. `changes_outside`: it acts beyond the agent's own conversation. No agent does all three unasked; a
+    tool that says nothing does each.
     """
 
     name: str
     description: str
     schema: dict[str, Any]
     group: str = ""
+    reads_private: bool = True
+    reads_outside: bool = True
+    changes_outside: bool = True
+
+
+class ToolReach(TypedDict):
+    """What a tool reads and changes, as keywords of a `StructTool`."""
+
+    reads_private: bool
+    reads_outside: bool
+    changes_outside: bool
+
+
+STAYS: Final[ToolReach] = {"reads_private": False, "reads_outside": False, "changes_outside": False}
+READS: Final[ToolReach] = {"reads_private": True, "reads_outside": False, "changes_outside": False}
+ACTS: Final[ToolReach] = {"reads_private": False, "reads_outside": False, "changes_outside": True}
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +152,8 @@ class Tool(Protocol):
     `ask` or `spawn`, or `Sourced` text; it raises `DaycareError` for failures the model should read.
 
     A tool may have a method `outlasts(arguments)` that returns whether such a call brings about something that outlasts
-    its turn: a job, an agent, a reminder, or the end of one. A turn that has read others' words asks its person first.
+    its turn: a job, an agent, a reminder, or the end of one. A turn that has read others' words asks its person first,
+    as it does before one whose `spec.changes_outside`.
     """
 
     spec: ToolSpec
@@ -149,7 +169,10 @@ class Tool(Protocol):
 
 
 class StructTool(Generic[A]):
-    """A tool whose arguments are a msgspec struct that forbids unknown fields; its docstring is for the model."""
+    """A tool whose arguments are a msgspec struct that forbids unknown fields; its docstring is for the model.
+
+    What it `reads_private`, `reads_outside` and `changes_outside` is that of its `ToolSpec`.
+    """
 
     def __init__(
         self,
@@ -159,6 +182,9 @@ class StructTool(Generic[A]):
         *,
         idempotent: bool,
         group: str = "",
+        reads_private: bool = True,
+        reads_outside: bool = True,
+        changes_outside: bool = True,
         outlasts: bool | Callable[[A], bool] = False,
     ) -> None:
         schema = msgspec.json.schema(arguments)
@@ -170,7 +196,16 @@ class StructTool(Generic[A]):
             flat["$defs"] = others
         _shorten(flat)
         description = " ".join((arguments.__doc__ or name).split())
-        self.spec = ToolSpec(name=name, description=description, schema=flat, group=group)
+        _shorten(flat)
+        self.spec = ToolSpec(
+            name=name,
+            description=description,
+            schema=flat,
+            group=group,
+            reads_private=reads_private,
+            reads_outside=reads_outside,
+            changes_outside=changes_outside,
+        )
         self.idempotent = idempotent
         self._arguments = arguments
         self._run = run
@@ -197,6 +232,11 @@ def _shorten(schema: dict[str, Any]) -> None:
         for each in value if isinstance(value, list) else (value,):
             if isinstance(each, dict):
                 _shorten(each)
+
+
+def is_gated(tool: Tool, arguments: Any) -> bool:
+    """Return whether a call needs a person's yes after others' words: it acts elsewhere, or later."""
+    return tool.spec.changes_outside or outlasts(tool, arguments)
 
 
 def outlasts(tool: Tool, arguments: Any) -> bool:

@@ -82,7 +82,7 @@ AT_ONCE: Final = (
     *_of("memory.retrieval", "include_entities", "include_facts", "include_logs"),
     *_of("memory.retrieval.weights", "logs", "facts", "entities", "recency", "text", "vector"),
     *_of("memory.documents", "identity", "chat_max_tokens", "chat_top", "min_similarity"),
-    *_of("approvals", "memory_write", "memory_append", "memory_delete", "memory_append_daily", "NAME"),
+    *_of("approvals", "memory_write", "memory_append", "memory_delete", "memory_append_daily", "unattended", "NAME"),
     *_of("budgets", "person", "group", "operator", "everything"),
     "cron.NAME",
     "notify.quiet",

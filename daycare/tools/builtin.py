@@ -8,7 +8,7 @@ import msgspec
 from daycare.base.errors import InvalidError
 from daycare.base.limits import CHOICES_MAX, WAIT_MAX_S
 from daycare.base.times import local_time
-from daycare.base.tool import Sourced
+from daycare.base.tool import ACTS, READS, STAYS, Sourced
 from daycare.base.zones import zone_of
 from daycare.plugin import Choice, Plugin, StructTool, ToolContext, Waiting
 from daycare.tools.catalogue import REACT
@@ -166,15 +166,42 @@ async def _remind(context: ToolContext, arguments: Remind) -> str:
 plugin = Plugin(
     name="tools",
     tools=(
-        StructTool("send_message", SendMessage, _send_message, idempotent=True, group="agents"),
-        StructTool("remind", Remind, _remind, idempotent=True, outlasts=True),
-        StructTool("ask", AskAgent, _ask, idempotent=True, group="agents"),
-        StructTool("spawn", Spawn, _spawn, idempotent=True, group="agents", outlasts=lambda it: not it.wait),
-        StructTool("list_agents", ListAgents, _list_agents, idempotent=True, group="agents"),
-        StructTool("read_result", ReadResult, _read_result, idempotent=True),
-        StructTool("offer_choices", OfferChoices, _offer_choices, idempotent=True),
-        StructTool(REACT, ReactToMessage, _react, idempotent=True),
-        StructTool("send_file", SendFile, _send_file, idempotent=True),
-        StructTool("now", Now, _now, idempotent=True),
+        StructTool("send_message", SendMessage, _send_message, idempotent=True, group="agents", **ACTS),
+        StructTool("remind", Remind, _remind, idempotent=True, **STAYS, outlasts=True),
+        StructTool(
+            "ask",
+            AskAgent,
+            _ask,
+            idempotent=True,
+            group="agents",
+            reads_private=True,
+            reads_outside=True,
+            changes_outside=True,
+        ),
+        StructTool(
+            "spawn",
+            Spawn,
+            _spawn,
+            idempotent=True,
+            group="agents",
+            reads_private=False,
+            reads_outside=True,
+            changes_outside=False,
+            outlasts=lambda it: not it.wait,
+        ),
+        StructTool("list_agents", ListAgents, _list_agents, idempotent=True, group="agents", **READS),
+        StructTool(
+            "read_result",
+            ReadResult,
+            _read_result,
+            idempotent=True,
+            reads_private=True,
+            reads_outside=True,
+            changes_outside=False,
+        ),
+        StructTool("offer_choices", OfferChoices, _offer_choices, idempotent=True, **STAYS),
+        StructTool(REACT, ReactToMessage, _react, idempotent=True, **STAYS),
+        StructTool("send_file", SendFile, _send_file, idempotent=True, **READS),
+        StructTool("now", Now, _now, idempotent=True, **STAYS),
     ),
 )

@@ -16,8 +16,8 @@ _PEOPLES_ONLY: Final = "memory_ask"  # a helper searches itself: it would wait f
 class Catalogue:
     """Knows every tool. Agents of a role that `[tools]` names use its tools only.
 
-    `reacts` says whether an agent can put an emoji at a message. `own` are the names of the daemon's own tools, whose
-    results are not a stranger's words.
+    `reacts` says whether an agent can put an emoji at a message. `own` are the names of the daemon's own tools, and of
+    those that say that they read nothing outside: their results are a stranger's words only where they tell so.
     """
 
     def __init__(self, live: Live, reacts: Callable[[Agent], bool]) -> None:
@@ -30,13 +30,14 @@ class Catalogue:
         """Know these tools, too."""
         added = {tool.spec.name: tool for tool in tools}
         self._tools |= added
-        if own:
-            self.own.update(added)  # in place: who trusts them has this very set
+        trusted = {name for name, tool in added.items() if own or not tool.spec.reads_outside}
+        self.own |= trusted  # in place: who trusts them has this very set
 
     def remove(self, tools: Iterable[Tool]) -> None:
         """Know these tools no more."""
         for tool in tools:
             self._tools.pop(tool.spec.name, None)
+            self.own.discard(tool.spec.name)
 
     def get(self, name: str) -> Tool | None:
         """Return a tool."""

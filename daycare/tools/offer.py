@@ -14,7 +14,7 @@ import msgspec
 from daycare.base.bounded import Bounded
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Message, ToolCall
-from daycare.base.tool import Sourced
+from daycare.base.tool import STAYS, Sourced
 from daycare.plugin import StructTool, ToolContext, ToolSpec
 from daycare.settings import Live
 
@@ -47,7 +47,7 @@ class ToolOffer:
         self._find = find
         self._weigh = weigh
         self._more: Bounded[tuple[str, ...], ToolSpec] = Bounded(_OFFERS_MAX)
-        self.tool = StructTool(MORE, MoreTools, self._get, idempotent=True)
+        self.tool = StructTool(MORE, MoreTools, self._get, idempotent=True, **STAYS)
 
     def of(self, specs: Sequence[ToolSpec], called: Set[str]) -> tuple[ToolSpec, ...]:
         """Return what a prompt shows of the tools that an agent may use, where its conversation has `called` some.

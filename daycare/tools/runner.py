@@ -4,18 +4,19 @@ It never raises for what the model did wrong, nor for what a tool does wrong: bo
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 import trio
 
 from daycare.base.clock import Clock
 from daycare.base.error_boundary import error_boundary
-from daycare.base.errors import DaycareError, StoreAwayError
+from daycare.base.errors import DaycareError, ForbiddenError, StoreAwayError
 from daycare.base.limits import STORE_RETRY_S
 from daycare.base.messages import Chains, File, Origin, Origins, Told, ToolCall
+from daycare.base.permission import PersonsSay, persons_say
 from daycare.base.secrecy import without_known
-from daycare.base.tool import Sourced, outlasts
+from daycare.base.tool import Sourced, is_gated
 from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, InboxRow, Turn, User
 from daycare.store.retry import with_retry
@@ -43,34 +44,56 @@ class Done(msgspec.Struct, frozen=True):
     told: Told | None = None
 
 
-Permit = Callable[[Agent, User, ToolSpec, Any], Awaitable[str]]
-ApprovedCalls = Callable[[Agent, Sequence[InboxRow]], Awaitable[list[ToolCall]]]
-Gate = Callable[[Agent, User, Turn, int, ToolCall], Awaitable[str]]
+Permit = Callable[[Agent, User, ToolSpec, Any], Awaitable[None]]
+ApprovedCalls = Callable[[Agent, int, Sequence[InboxRow]], Awaitable[list[ToolCall]]]
 Keep = Callable[[str, str, Origin, str, str, bytes], Awaitable[File]]
 
 
-async def everything(agent: Agent, user: User, tool: ToolSpec, arguments: Any) -> str:
+class Gate(Protocol):
+    """How a person's yes comes before a call."""
+
+    async def claim(self, agent: Agent, turn: Turn, rows: Sequence[InboxRow]) -> list[ToolCall]:
+        """Return the calls that a turn with these messages is there to make, as a person has approved them."""
+        ...
+
+    async def approved(self, agent: Agent, turn: Turn, step: int, call: ToolCall) -> bool:
+        """Return whether a person has approved just this call, and it was not made yet."""
+        ...
+
+    async def ask(self, agent: Agent, user: User, turn: Turn, step: int, call: ToolCall, because: str) -> str:
+        """Ask a person; return what the model reads in place of a result, "" where the call may be made all the same.
+
+        `because` is the rule that demands it, "" where only others' words do, if the turn has read any.
+        """
+        ...
+
+
+class NoGate:
+    """Lets every call be made that no rule wants to be asked for, as long as nobody can be asked."""
+
+    async def claim(self, agent: Agent, turn: Turn, rows: Sequence[InboxRow]) -> list[ToolCall]:
+        """Make no call that the model has not asked for."""
+        return []
+
+    async def approved(self, agent: Agent, turn: Turn, step: int, call: ToolCall) -> bool:
+        """Nobody approves any."""
+        return False
+
+    async def ask(self, agent: Agent, user: User, turn: Turn, step: int, call: ToolCall, because: str) -> str:
+        """Refuse what a rule wants to be asked for."""
+        return f"{call.name} is not permitted: {because}" if because else ""
+
+
+async def everything(agent: Agent, user: User, tool: ToolSpec, arguments: Any) -> None:
     """Permit every call: the rule as long as there are no others."""
-    return ""
-
-
-async def unasked(agent: Agent, user: User, turn: Turn, step: int, call: ToolCall) -> str:
-    """Let every call be made, as long as nobody can be asked."""
-    return ""
-
-
-async def no_calls(agent: Agent, messages: Sequence[InboxRow]) -> list[ToolCall]:
-    """Make no call that the model has not asked for, as long as nobody can approve any."""
-    return []
 
 
 class Runner:
     """Runs calls of the tools that a catalogue knows.
 
-    `permit` is asked before a call and returns why not, or "". `gate` is asked before one that outlasts its turn, and
-    returns what the model is to read in place of a result, or "". `approved` returns the calls that a turn with these
-    messages is there to make, as a person has approved them. `keep` stores a result that is too long for a prompt, once
-    for each key.
+    `permit` is asked before a call and raises `ForbiddenError` why not. `gate` is asked before one that acts elsewhere
+    or later, and before what a rule wants a person's yes for: PERMISSION_ASK, by `permit` or by the tool itself. `keep`
+    stores a result that is too long for a prompt, once for each key.
     """
 
     def __init__(
@@ -80,8 +103,7 @@ class Runner:
         clock: Clock,
         keep: Keep,
         permit: Permit = everything,
-        gate: Gate = unasked,
-        approved: ApprovedCalls = no_calls,
+        gate: Gate = NoGate(),  # noqa: B008  # immutable
     ) -> None:
         self._catalogue = catalogue
         self.specs = catalogue.specs
@@ -90,7 +112,7 @@ class Runner:
         self._keep = keep
         self._permit = permit
         self._gate = gate
-        self.approved = approved
+        self.claim = gate.claim
 
     def idempotent(self, name: str) -> bool:
         """Return whether a call may be repeated after a crash; one of an unknown tool does nothing, so it may."""
@@ -129,18 +151,28 @@ class Runner:
                     arguments = tool.decode(call.arguments)
                 except msgspec.ValidationError as error:
                     return Done(f"wrong arguments for {call.name}: {error}", "error", origins=())
-                refusal = await with_retry(lambda: self._permit(agent, user, tool.spec, arguments))
-                if refusal:
-                    return Done(f"{call.name} is not permitted: {refusal}", "error", origins=())
-                is_gated = outlasts(tool, arguments)
+                approved = await with_retry(lambda: self._gate.approved(agent, turn, step, call))
+                say = PersonsSay.YES if approved else PersonsSay.LATER
                 with trio.move_on_after(TOOL_DEADLINE_S):
                     while True:
                         try:
-                            if is_gated and (asked := await self._gate(agent, user, turn, step, call)):
-                                return Done(asked, origins=())
-                            ran = True
-                            result = await tool.run(context, arguments)
+                            with persons_say(say):
+                                await self._permit(agent, user, tool.spec, arguments)
+                                if say is PersonsSay.LATER and is_gated(tool, arguments):
+                                    asked = await self._gate.ask(agent, user, turn, step, call, "")
+                                    if asked:
+                                        return Done(asked, origins=())
+                                ran = True
+                                result = await tool.run(context, arguments)
                             break
+                        except ForbiddenError as refused:
+                            if refused.code != "PERMISSION_ASK" or say is PersonsSay.YES:
+                                raise
+                            asked = await self._gate.ask(agent, user, turn, step, call, refused.message)
+                            if asked:
+                                return Done(asked, origins=())
+                            say = PersonsSay.YES  # in advance
+                            context = fresh()
                         except StoreAwayError:
                             if ran and not tool.idempotent:
                                 raise
@@ -155,7 +187,8 @@ class Runner:
         effects = await with_retry(context.effects)
         if isinstance(result, Waiting):
             return Done("", "waiting", effects, result)
-        origins = result.origins if isinstance(result, Sourced) else None
+        otherwise = (Origin.FILE,) if tool.spec.reads_outside else None
+        origins = result.origins if isinstance(result, Sourced) else otherwise
         # What a tool read or was told goes to a provider, to people and into memory.
         text = without_known(result.text if isinstance(result, Sourced) else str(result))
         bounded = await self._bounded(turn, step, call, user, text)

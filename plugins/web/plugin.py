@@ -68,9 +68,29 @@ def setup(context: PluginContext) -> Plugin:
 
     tools: list[StructTool[WebFetch] | StructTool[WebSearch]] = []
     if settings.fetch:
-        tools.append(StructTool("web_fetch", WebFetch, fetch, idempotent=True))
+        tools.append(
+            StructTool(
+                "web_fetch",
+                WebFetch,
+                fetch,
+                idempotent=True,
+                reads_private=False,
+                reads_outside=True,
+                changes_outside=True,
+            )
+        )
     if settings.search:
-        tools.append(StructTool("web_search", WebSearch, search, idempotent=True))
+        tools.append(
+            StructTool(
+                "web_search",
+                WebSearch,
+                search,
+                idempotent=True,
+                reads_private=False,
+                reads_outside=True,
+                changes_outside=False,
+            )
+        )
     return replace(plugin, tools=tuple(tools))
 
 

@@ -23,6 +23,7 @@ from daycare.base.path import Path as Address
 from daycare.base.permission import ACTIONS, Decision, OwnRule, Permissions, Rule
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.approvals.rows import ApprovalRows
+from daycare.features.approvals.service import Approver
 from daycare.store.records import Agent, AgentConfig, User
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
@@ -235,14 +236,14 @@ async def test_can_tells_what_would_be_decided_and_why(tmp_path: Path, autojump_
 async def test_a_refusal_names_the_rule_to_the_model(tmp_path: Path, autojump_clock: object) -> None:
     rules = [
         Rule(action="message", decision=Decision.DENY, subject="/ann/agent/x/**", object="/ann/task/move"),
-        Rule(action="message", decision=Decision.ASK, subject="/ann/agent/x/**", object="/ann/app/notes"),
+        Rule(action="message", decision=Decision.DENY, subject="/ann/agent/x/**", object="/ann/app/notes"),
         Rule(action="tool:now", decision=Decision.DENY, subject="/ann/**"),
         Rule(action="spawn", decision=Decision.DENY, subject="/ann/direct"),
         Rule(action="read_memory", decision=Decision.DENY, subject="/ann/agent/x"),
     ]
     attempts: list[tuple[str, dict[str, Any], str]] = [
         ("send_message", {"to": "/ann/task/move", "text": "hi"}, "rule 1 of config.toml"),
-        ("ask", {"to": "/ann/app/notes", "text": "hi"}, "a person would have to allow it (rule 2 of config.toml"),
+        ("ask", {"to": "/ann/app/notes", "text": "hi"}, "rule 2 of config.toml"),
         ("now", {}, "rule 3 of config.toml"),
         ("spawn", {"task": "hi"}, "rule 4 of config.toml"),
         ("memory_search", {"query": "tea"}, "rule 5 of config.toml"),
@@ -257,6 +258,37 @@ async def test_a_refusal_names_the_rule_to_the_model(tmp_path: Path, autojump_cl
         assert len(home.house.events("permission.refused")) == len(attempts)
         result = await home.attempt("/ann/agent/x", "send_message", {"to": "/ann/direct", "text": "hi"})
         assert result.status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("action", "tool", "arguments"),
+    [
+        ("tool:now", "now", {}),
+        ("message", "send_message", {"to": "/ann/direct", "text": "hi"}),
+        ("message", "ask", {"to": "/ann/direct", "text": "hi"}),
+        ("spawn", "spawn", {"task": "hi"}),
+        ("read_history", "read_history", {"agent": "/ann/agent/x"}),
+        ("read_memory", "memory_read", {"path": "MEMORY.md"}),
+        ("schedule", "cron_add", {"name": "tea", "prompt": "make tea", "cron": "0 7 * * *"}),
+    ],
+)
+async def test_a_rule_that_asks_makes_a_request_for_just_that_call(
+    action: str, tool: str, arguments: dict[str, Any], tmp_path: Path, autojump_clock: object
+) -> None:
+    async with household(tmp_path, Rule(action=action, decision=Decision.ASK, subject="/ann/agent/x")) as home:
+        asked = await home.attempt("/ann/agent/x", tool, arguments)
+        assert asked.text.startswith("proposed, request 1"), asked.text
+        assert "rule 1 of config.toml" in asked.text
+        assert home.house.events("permission.refused") == [], "it was asked for"
+        [it] = await home.house.store.of(ApprovalRows).find()
+        assert (it.action.name, it.decider) == (tool, "ann") and "rule 1" in it.reason
+        approvals = home.house.daemon.approvals
+        await approvals.decide(it.no, "approve", Approver("ann", "direct:ann"), it.seen)
+        await trio.sleep(30)
+        agent = await home.at("/ann/agent/x")
+        said = await home.house.store.turns.history(agent.id, agent.session, 50)
+        made = [part for each in said for part in each.parts if isinstance(part, ToolResult) and part.name == tool]
+        assert len(made) == 2 and made[1].status == "ok" and not made[1].text.startswith("proposed"), made[1:]
 
 
 async def test_a_rule_that_asks_for_writing_leads_to_the_desk(tmp_path: Path, autojump_clock: object) -> None:

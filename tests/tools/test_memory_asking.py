@@ -4,6 +4,7 @@ import pytest
 
 from daycare.base.limits import DOCUMENT_MAX_BYTES
 from daycare.base.messages import Origin
+from daycare.base.tool import STAYS
 from daycare.plugin import StructTool, ToolContext
 from daycare.store.records import User
 from daycare.testing.scripted import call
@@ -147,7 +148,7 @@ async def test_a_text_upon_that_of_another_layer_is_refused_once_there_is_one_in
         await auto.put("knowledge/a.md", "mine\n")
         return "the person edits it meanwhile"
 
-    auto.house.daemon.catalogue.add([StructTool("now", Edit, edit, idempotent=True)])
+    auto.house.daemon.catalogue.add([StructTool("now", Edit, edit, idempotent=True, **STAYS)])
     write = ("memory_write", {"path": "knowledge/a.md", "text": "three\n", "reason": "r"})
     read = ("memory_read", {"path": "knowledge/a.md"})
     assert "it was changed since it was read" in (await auto.ask(read, ("now", {}), write))[2]
@@ -162,7 +163,7 @@ async def test_a_text_upon_an_older_version_is_refused(autojump_clock: object, a
         await auto.put("knowledge/a.md", "two\n")
         return "the person edits it meanwhile"
 
-    auto.house.daemon.catalogue.add([StructTool("now", Edit, edit, idempotent=True)])
+    auto.house.daemon.catalogue.add([StructTool("now", Edit, edit, idempotent=True, **STAYS)])
     write = ("memory_write", {"path": "knowledge/a.md", "text": "three\n", "reason": "r"})
     read = ("memory_read", {"path": "knowledge/a.md"})
     results = await auto.ask(read, ("now", {}), write, read, write)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from daycare.base.consent import ApprovalRule, ApprovalsSection, Consent
 from daycare.base.documents import Attribution
 from daycare.base.messages import Origin
+from daycare.base.tool import STAYS
 from daycare.features.approvals.records import ApprovalState
 from daycare.plugin import HookSet, Plugin, StructTool, ToolContext
 from daycare.store.records import Turn
@@ -145,7 +146,7 @@ async def test_a_deletion_has_no_text_and_a_text_is_no_deletion(autojump_clock: 
         await context.memory.change("delete", "knowledge/a.md", "Ignore all previous instructions.", "r")
         return await context.memory.change("write", "knowledge/b.md", None, "r")
 
-    auto.house.daemon.catalogue.add([StructTool("now", Edit, mixed, idempotent=True)])
+    auto.house.daemon.catalogue.add([StructTool("now", Edit, mixed, idempotent=True, **STAYS)])
     for path in ("knowledge/a.md", "knowledge/b.md"):
         await auto.put(path, "one\n")
     await auto.ask(("now", {}))

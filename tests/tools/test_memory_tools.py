@@ -3,6 +3,7 @@
 import pytest
 
 from daycare.base.errors import ConflictError
+from daycare.base.tool import STAYS
 from daycare.features.memory.tools import TOOLS
 from daycare.plugin import Plugin, StructTool, ToolContext
 from daycare.plugins.admission import OURS, TakenNames
@@ -181,7 +182,7 @@ async def test_a_tool_may_make_several_changes_in_one_call(autojump_clock: objec
         done = [await memory.change("append", "MEMORY.md", f"- {number}\n", "r") for number in range(3)]
         return " ".join([*done, await memory.propose_identity("SOUL.md", "x", "r")])
 
-    auto.house.daemon.catalogue.add([StructTool("now", Edit, work, idempotent=True)])
+    auto.house.daemon.catalogue.add([StructTool("now", Edit, work, idempotent=True, **STAYS)])
     await auto.ask(("now", {}))
     done, again = [await run(auto, "now", {}, 11) for _ in range(2)]
     assert done.text.count("done: ") == 3 and again == done

@@ -8,6 +8,7 @@ import msgspec
 from daycare.agent.blocks import one_line
 from daycare.base.messages import Choice, Origin
 from daycare.base.scope import scope_of
+from daycare.base.tool import ACTS, READS, STAYS
 from daycare.features.agents.controls import PermanentAgents
 from daycare.features.agents.rights import WantedSettings
 from daycare.plugin import StructTool, ToolContext
@@ -64,10 +65,10 @@ class PermanentAgentTools:
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools."""
         return (
-            StructTool("agent_create", AgentCreate, self._create, idempotent=True, group="agents", outlasts=True),
-            StructTool("agent_edit", AgentEdit, self._edit, idempotent=True, group="agents", outlasts=True),
-            StructTool("agent_list", AgentList, self._list, idempotent=True, group="agents"),
-            StructTool("agent_delete", AgentDelete, self._delete, idempotent=True, group="agents"),
+            StructTool("agent_create", AgentCreate, self._create, idempotent=True, group="agents", **ACTS),
+            StructTool("agent_edit", AgentEdit, self._edit, idempotent=True, group="agents", **ACTS),
+            StructTool("agent_list", AgentList, self._list, idempotent=True, group="agents", **READS),
+            StructTool("agent_delete", AgentDelete, self._delete, idempotent=True, group="agents", **STAYS),
         )
 
     async def _create(self, context: ToolContext, it: AgentCreate) -> str:

@@ -76,10 +76,14 @@ class DocumentAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class CallAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="call", tag_field="type"):
-    """Make a call of a tool, with just these arguments, in a turn of the agent that asks."""
+    """Make a call of a tool, with just these arguments, in a turn of the agent that asks.
+
+    `others`: it wanted to make it when it had read others' words.
+    """
 
     tool: str
     arguments: dict[str, Any]
+    others: bool = False
     place: None = None
 
     @property
@@ -141,7 +145,8 @@ class Approval(NewApproval, frozen=True, kw_only=True):
 
     `content_hash` binds who asks, the action and the version that it builds on; it changes with each `revision`.
     `edited_by` and `decided_by` are connector keys, with the token that was used if there was one. `version` is the
-    document's that it led to, None where the text was there already; `undone` is the one that took it back.
+    document's that it led to, None where the text was there already; `undone` is the one that took it back. `made_in`
+    is the turn that makes an approved call.
     """
 
     no: int
@@ -156,6 +161,7 @@ class Approval(NewApproval, frozen=True, kw_only=True):
     why: str = ""
     version: int | None = None
     undone: int | None = None
+    made_in: int | None = None
 
     @property
     def flagged(self) -> bool:

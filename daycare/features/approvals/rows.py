@@ -10,8 +10,9 @@ from daycare.base.errors import InvalidError
 from daycare.base.limits import APPROVAL_S
 from daycare.base.messages import Message, ToolCall
 from daycare.features.approvals import rows_deciding as deciding
+from daycare.features.approvals import rows_grants, rows_room
 from daycare.features.approvals import rows_requests as rows
-from daycare.features.approvals import rows_room
+from daycare.features.approvals.call_patterns import CallGrant, CallGrantWish
 from daycare.features.approvals.records import (
     GRANTABLE,
     Approval,
@@ -29,6 +30,7 @@ from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.sql import marks
 from daycare.store.sqlite.writer import Tx
 
+APPROVED_CALL: Final = "approved_"  # how the ids of calls begin that a person has approved
 ASKED_MAX_CHARS: Final = 500  # quoted of a message: what a person reads before deciding
 
 _messages = msgspec.json.Decoder(tuple[Message, ...]).decode
@@ -59,6 +61,13 @@ class ApprovalRows(Rows):
             query=f"SELECT count(*) FROM approval_grants WHERE {_OF}",
             own="agent_id = ?1",
         ),
+        Table(
+            "call_grants",
+            why="a right is given to this agent alone",
+            what="calls approved in advance",
+            query=f"SELECT count(*) FROM call_grants WHERE {_OF}",
+            own="agent_id = ?1",
+        ),
     )
     followers: ClassVar = (RequestFollower,)
 
@@ -77,16 +86,25 @@ class ApprovalRows(Rows):
         rows_room.check(self._reader, rows_room.root_of(path), now_ms)
 
     async def decide(
-        self, no: int, verdict: Literal["approve", "reject"], *, seen: str, by: str, why: str = "", once: bool = False
+        self,
+        no: int,
+        verdict: Literal["approve", "reject"],
+        *,
+        seen: str,
+        by: str,
+        why: str = "",
+        once: bool = False,
+        more: CallGrantWish | None = None,
     ) -> tuple[Approval, bool]:
         """Decide a request, do what it asks for, and tell the agent, all or nothing; return whether it was new.
 
         `seen` is the content hash that the decider saw, its first 8 characters at least; `by` is their connector key.
-        A repeat of the very same decision is an error only with `once`. Raises `ConflictError` APPROVAL_DECIDED when it
-        is decided already or has expired, APPROVAL_CHANGED when `seen` is of other content, APPROVAL_BASE when the
-        document was changed meanwhile; and what writing a document may raise.
+        A repeat of the very same decision is an error only with `once`. `more` is what is approved with it in advance:
+        raises as `check_wish`, and `BusyError` GRANTS_MAX past `CALL_GRANTS_MAX`. Raises `ConflictError`
+        APPROVAL_DECIDED when it is decided already or has expired, APPROVAL_CHANGED when `seen` is of other content,
+        APPROVAL_BASE when the document was changed meanwhile; and what writing a document may raise.
         """
-        return await self._write(lambda tx: deciding.decide(tx, no, verdict, seen, by, why, once=once))
+        return await self._write(lambda tx: deciding.decide(tx, no, verdict, seen, by, why, once=once, more=more))
 
     async def revise(self, no: int, revision: Revision, *, seen: str) -> Approval:
         """Give a pending request new content or a new base. What was seen before decides no more.
@@ -126,8 +144,19 @@ class ApprovalRows(Rows):
         """Return the request that a call made."""
         return rows.by_key(self._reader, key)
 
-    async def calls(self, agent: Agent, messages: Sequence[InboxRow]) -> list[ToolCall]:
-        """Return the calls that a turn is there to make, as a person has approved them. No other sender counts."""
+    async def claim(self, agent: Agent, turn: int, messages: Sequence[InboxRow]) -> list[ToolCall]:
+        """Let a turn alone make the calls that its messages say a person has approved; return them."""
+        if claimed := [row.envelope.cause.no for row in messages if isinstance(row.envelope.cause, Approved)]:
+
+            def run(tx: Tx) -> None:
+                for no in claimed:
+                    tx.run("UPDATE approvals SET made_in = ? WHERE no = ? AND made_in IS NULL", (turn, no))
+
+            await self._write(run)
+        return await self.calls(agent, turn, messages)
+
+    async def calls(self, agent: Agent, turn: int, messages: Sequence[InboxRow]) -> list[ToolCall]:
+        """Return the calls that a turn has claimed. No other sender counts, and no other turn."""
         calls = []
         for row in messages:
             if not isinstance(consent := row.envelope.cause, Approved):
@@ -135,8 +164,8 @@ class ApprovalRows(Rows):
             it = await self.get(consent.no)
             if it is None or it.agent_id != agent.id or it.state is not ApprovalState.APPROVED:
                 continue
-            if isinstance(it.action, CallAction):
-                calls.append(ToolCall(f"approved_{it.no}", it.action.tool, it.action.arguments))
+            if isinstance(it.action, CallAction) and it.made_in == turn:
+                calls.append(ToolCall(f"{APPROVED_CALL}{it.no}", it.action.tool, it.action.arguments))
         return calls
 
     async def find(
@@ -231,6 +260,14 @@ class ApprovalRows(Rows):
             )
 
         await self._write(run)
+
+    async def call_grants(self, agent_id: str | None = None) -> list[CallGrant]:
+        """Return the calls that an agent, or any, may make without asking."""
+        return rows_grants.find(self._reader, agent_id)
+
+    async def revoke(self, no: int) -> None:
+        """Take back calls that were approved in advance; those that are not there are fine."""
+        await self._write(lambda tx: rows_grants.revoke(tx, no))
 
     async def grants(self, agent_id: str | None = None) -> list[Grant]:
         """Return what was granted; `until` tells whether that is over."""

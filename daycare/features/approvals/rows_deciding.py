@@ -13,8 +13,9 @@ from daycare.base.errors import ConflictError, DaycareError, NotFoundError
 from daycare.base.limits import APPROVAL_S, GRANT_MAX_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.times import local_time
+from daycare.features.approvals import rows_grants, rows_room
 from daycare.features.approvals import rows_requests as rows
-from daycare.features.approvals import rows_room
+from daycare.features.approvals.call_patterns import CallGrantWish
 from daycare.features.approvals.records import (
     SEEN_MIN_CHARS,
     Action,
@@ -64,9 +65,17 @@ def request(tx: Tx, new: NewApproval, show: Show) -> tuple[Approval, bool]:
 
 
 def decide(
-    tx: Tx, no: int, verdict: Literal["approve", "reject"], seen: str, by: str, why: str, *, once: bool = False
+    tx: Tx,
+    no: int,
+    verdict: Literal["approve", "reject"],
+    seen: str,
+    by: str,
+    why: str,
+    *,
+    once: bool = False,
+    more: CallGrantWish | None = None,
 ) -> tuple[Approval, bool]:
-    """Decide a request, do what it asks for, and tell the agent; return whether it was new."""
+    """Decide a request, do what it asks for, grant `more`, and tell the agent; return whether it was new."""
     it = _must(tx, no)
     if not once and _is_repeat(it, verdict, seen, by, why):
         return it, False
@@ -77,6 +86,8 @@ def decide(
         return end(tx, it, ApprovalState.REJECTED, by, why, text, EnvelopeKind.NOTICE), True
     if _there(tx, it.action) != it.base_hash:
         raise ConflictError("APPROVAL_BASE", f"approving request {no}: {it.action.place} was changed meanwhile")
+    if more is not None:
+        rows_grants.add(tx, it, more, by)
     if isinstance(it.action, CallAction):
         return _let_call(tx, it, it.action, by, why), True
     version = _do(tx, it, by)
@@ -130,7 +141,8 @@ def outdate(tx: Tx, no: int, seen: str, why: str) -> Approval:
 
 def expire(tx: Tx, it: Approval) -> Approval:
     """End a pending request whose time is over."""
-    return end(tx, it, ApprovalState.EXPIRED, "", "", f"{_about(it)} has expired: nobody decided.")
+    text = f"{_about(it)} has expired: nobody decided in time, which is a no. Nothing was done."
+    return end(tx, it, ApprovalState.EXPIRED, "", "", text)
 
 
 def undo(tx: Tx, no: int, by: str) -> tuple[Approval, bool]:

@@ -60,6 +60,7 @@ def _left(tx: Tx, it: UserLeft) -> None:
     tx.run(
         "DELETE FROM approval_grants WHERE user = ?1 OR agent_id IN (SELECT id FROM agents WHERE user = ?1)", (it.user,)
     )
+    tx.run("DELETE FROM call_grants WHERE user = ?1 OR agent_id IN (SELECT id FROM agents WHERE user = ?1)", (it.user,))
 
 
 def _forget_traces(tx: Tx, it: TracesForgotten) -> None:
@@ -103,3 +104,4 @@ def _forget(tx: Tx, numbers: Iterable[int], instead: str, shreds: list[str]) -> 
         if it.state is ApprovalState.PENDING:
             bare = replace(bare, state=ApprovalState.STALE, decided_at=tx.now)
         rows.save(tx, bare)
+        tx.run("DELETE FROM call_grants WHERE request = ?", (no,))

@@ -11,7 +11,8 @@ from daycare.store.sqlite.writer import Tx
 
 _COLUMNS: Final = (
     "no, key, kind, agent_id, path, user, decider, state, revision, content_hash, salt, base_hash, reason, provenance,"
-    " findings, trace, session, edited_by, created_at, expires_at, decided_at, decided_by, why, version, undone, action"
+    " findings, trace, session, edited_by, created_at, expires_at, decided_at, decided_by, why, version, undone,"
+    " made_in, action"
 )
 _NAMES: Final = tuple(_COLUMNS.replace(",", " ").split())
 _encode = msgspec.json.Encoder().encode

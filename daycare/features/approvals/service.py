@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from daycare.base.clock import Clock
 from daycare.base.documents import Attribution, Place, check_attribution, digest
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
-from daycare.base.events import ApprovalDecided, ApprovalRequested
+from daycare.base.events import ApprovalDecided, ApprovalRequested, ApprovalUsed
 from daycare.base.limits import APPROVALS_PAGE, DOCUMENT_REASON_MAX_CHARS, GRANT_MAX_S
 from daycare.base.messages import Origin
 from daycare.features.approvals.approvers import Approvers
+from daycare.features.approvals.call_patterns import CallGrant, CallGrantWish
 from daycare.features.approvals.display import Display, Reach
 from daycare.features.approvals.records import (
     GRANTABLE,
@@ -245,20 +246,22 @@ class ApprovalsService:
         why: str = "",
         whole: bool = False,
         once: bool = False,
+        more: CallGrantWish | None = None,
     ) -> Approval:
         """Approve, edit or reject a request as `seen`, the content hash or its beginning.
 
         An edit is new content: the request is pending still, to be shown and decided again; with `whole` it is all of
         the document's, also where something was to be appended. A repeat is an error only with `once`. Where the
         document was changed meanwhile nothing is written: the request builds on what is there now, under a new content
-        hash, and `ConflictError` APPROVAL_CHANGED says so; whoever shows it shows it again.
+        hash, and `ConflictError` APPROVAL_CHANGED says so; whoever shows it shows it again. `more` are calls that are
+        approved with it in advance, as they were shown; `InvalidError` GRANT_REFUSED where they cannot be.
         """
         it = await self._mine(no, by)
         if verdict == "edit":
             return await self._edit(it, by, seen, text, whole=whole)
         try:
             decided, is_new = await self._rows.decide(
-                no, verdict, seen=seen, by=by.key, why=why[:DOCUMENT_REASON_MAX_CHARS], once=once
+                no, verdict, seen=seen, by=by.key, why=why[:DOCUMENT_REASON_MAX_CHARS], once=once, more=more
             )
         except ConflictError as error:
             if error.code != "APPROVAL_BASE":
@@ -353,6 +356,36 @@ class ApprovalsService:
         grant = Grant(agent_id=agent.id, kind=kind, user=decider, by=by.key, until=until)
         await self._rows.grant(grant)
         return grant
+
+    async def is_granted(self, agent: Agent, action: CallAction, session: int) -> bool:
+        """Return whether a call may be made without asking: a person has approved such, and nothing is suspicious."""
+        found = [it for it in await self._rows.call_grants(agent.id) if it.covers(action, session)]
+        if not found or found[0].user != await self._approvers.of(agent) or await self._scanned(action):
+            return False
+        self._bus.publish(
+            ApprovalUsed(
+                at_ms=self._clock.now_ms(),
+                path=agent.path,
+                user=agent.user,
+                agent_id=agent.id,
+                grant=found[0].no,
+                what=str(found[0].pattern),
+            )
+        )
+        return True
+
+    async def granted(self, user: str | None) -> list[CallGrant]:
+        """Return the calls that a person, or anybody, has approved in advance."""
+        return [it for it in await self._rows.call_grants() if user in (None, it.user)]
+
+    async def revoke(self, no: int, by: Approver) -> CallGrant:
+        """Take back calls that were approved in advance: from now on each is asked for. Raises `NotFoundError`."""
+        found = next((it for it in await self._rows.call_grants() if it.no == no), None)
+        if found is None:
+            raise NotFoundError("GRANT_UNKNOWN", f"taking back {no}: there is no such grant", hint="daycare approvals")
+        await self._approvers.check(found.user, by.user, f"taking back {no}")
+        await self._rows.revoke(no)
+        return found
 
     async def expire(self) -> int:
         """End requests whose time is over, a bounded number; return how many."""

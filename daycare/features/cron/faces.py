@@ -15,6 +15,7 @@ from daycare.base.cron import At, CronSpec, Expression, Misfire, Prompt, Target,
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice
 from daycare.base.path import Path
+from daycare.base.tool import ACTS, READS
 from daycare.base.zones import zone_of
 from daycare.features.cron import model
 from daycare.features.cron.jobs import CronControls
@@ -72,10 +73,10 @@ class CronTools:
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools."""
         return (
-            StructTool("cron_add", CronAdd, self._add, idempotent=True, group="schedule", outlasts=True),
-            StructTool("cron_list", CronList, self._list, idempotent=True, group="schedule"),
-            StructTool("cron_pause", CronPause, self._pause, idempotent=True, group="schedule", outlasts=True),
-            StructTool("cron_remove", CronRemove, self._remove, idempotent=True, group="schedule", outlasts=True),
+            StructTool("cron_add", CronAdd, self._add, idempotent=True, group="schedule", **ACTS),
+            StructTool("cron_list", CronList, self._list, idempotent=True, group="schedule", **READS),
+            StructTool("cron_pause", CronPause, self._pause, idempotent=True, group="schedule", **ACTS),
+            StructTool("cron_remove", CronRemove, self._remove, idempotent=True, group="schedule", **ACTS),
         )
 
     async def _add(self, context: ToolContext, it: CronAdd) -> str:

@@ -6,6 +6,7 @@ import msgspec
 
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.limits import LOOKUP_MAX, QUESTION_MAX_CHARS, SEARCH_DEADLINE_S, WAIT_MAX_S
+from daycare.base.tool import READS, STAYS
 from daycare.features.memory.operations import Entity, Place, Words
 from daycare.plugin import StructTool, ToolContext, Waiting
 from daycare.tools.context import ToolCallContext
@@ -130,28 +131,31 @@ async def _ask(context: ToolContext, it: MemoryAsk) -> Waiting:
 
 
 TOOLS: Final = (
-    StructTool("memory_read", MemoryRead, lambda context, it: context.memory.read(it.path), idempotent=True),
+    StructTool("memory_read", MemoryRead, lambda context, it: context.memory.read(it.path), idempotent=True, **READS),
     StructTool(
         "memory_list",
         MemoryList,
         lambda context, it: context.memory.listing(it.prefix),
         idempotent=True,
         group="memory",
+        **READS,
     ),
-    StructTool("memory_search", MemorySearch, _search, idempotent=True),
-    StructTool("memory_ask", MemoryAsk, _ask, idempotent=True, group="memory"),
+    StructTool("memory_search", MemorySearch, _search, idempotent=True, **READS),
+    StructTool("memory_ask", MemoryAsk, _ask, idempotent=True, group="memory", **READS),
     StructTool(
         "memory_write",
         MemoryWrite,
         lambda context, it: context.memory.change("write", it.path, it.text, it.reason),
         idempotent=True,
         group="memory",
+        **STAYS,
     ),
     StructTool(
         "memory_append",
         MemoryAppend,
         lambda context, it: context.memory.change("append", it.path, it.text, it.reason, it.section),
         idempotent=True,
+        **STAYS,
     ),
     StructTool(
         "memory_delete",
@@ -159,9 +163,14 @@ TOOLS: Final = (
         lambda context, it: context.memory.change("delete", it.path, None, it.reason),
         idempotent=True,
         group="memory",
+        **STAYS,
     ),
     StructTool(
-        "memory_append_daily", MemoryAppendDaily, lambda context, it: context.memory.log(it.text), idempotent=True
+        "memory_append_daily",
+        MemoryAppendDaily,
+        lambda context, it: context.memory.log(it.text),
+        idempotent=True,
+        **STAYS,
     ),
     StructTool(
         "identity_propose",
@@ -169,5 +178,6 @@ TOOLS: Final = (
         lambda context, it: context.memory.propose_identity(it.path, it.text, it.reason, it.section),
         idempotent=True,
         group="memory",
+        **STAYS,
     ),
 )

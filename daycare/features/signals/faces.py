@@ -12,6 +12,7 @@ from daycare.base import crontab
 from daycare.base.errors import NotFoundError
 from daycare.base.limits import KEY_MAX_CHARS, SIGNAL_AFTER_MAX_S
 from daycare.base.messages import Origin
+from daycare.base.tool import ACTS, READS
 from daycare.base.zones import zone_of
 from daycare.features.signals.records import Signal, SignalSubscription
 from daycare.features.signals.service import SignalControls
@@ -82,19 +83,12 @@ class SignalTools:
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools."""
         return (
-            StructTool("signal_send", SignalSend, self._send, idempotent=True, group="signals", outlasts=True),
+            StructTool("signal_send", SignalSend, self._send, idempotent=True, group="signals", **ACTS),
+            StructTool("signal_subscribe", SignalSubscribe, self._subscribe, idempotent=True, group="signals", **ACTS),
             StructTool(
-                "signal_subscribe", SignalSubscribe, self._subscribe, idempotent=True, group="signals", outlasts=True
+                "signal_unsubscribe", SignalUnsubscribe, self._unsubscribe, idempotent=True, group="signals", **ACTS
             ),
-            StructTool(
-                "signal_unsubscribe",
-                SignalUnsubscribe,
-                self._unsubscribe,
-                idempotent=True,
-                group="signals",
-                outlasts=True,
-            ),
-            StructTool("signal_list", SignalList, self._list, idempotent=True, group="signals"),
+            StructTool("signal_list", SignalList, self._list, idempotent=True, group="signals", **READS),
         )
 
     async def _send(self, context: ToolContext, it: SignalSend) -> str:

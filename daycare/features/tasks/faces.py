@@ -27,7 +27,7 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import Choice
 from daycare.base.path import Path
-from daycare.base.tool import Sourced
+from daycare.base.tool import ACTS, READS, STAYS, Sourced
 from daycare.base.zones import zone_of
 from daycare.features.tasks.records import Parameter, Task, TaskSpec, TaskState
 from daycare.features.tasks.service import TaskControls
@@ -87,10 +87,10 @@ class TaskTools:
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools."""
         return (
-            StructTool("task_start", TaskStart, self._start, idempotent=True, group="tasks", outlasts=True),
-            StructTool("task_list", TaskList, self._list, idempotent=True, group="tasks"),
-            StructTool("task_cancel", TaskCancel, self._cancel, idempotent=True, group="tasks", outlasts=True),
-            StructTool(TASKS_ONLY, TaskProgressTold, self._progress, idempotent=True),
+            StructTool("task_start", TaskStart, self._start, idempotent=True, group="tasks", **ACTS),
+            StructTool("task_list", TaskList, self._list, idempotent=True, group="tasks", **READS),
+            StructTool("task_cancel", TaskCancel, self._cancel, idempotent=True, group="tasks", **ACTS),
+            StructTool(TASKS_ONLY, TaskProgressTold, self._progress, idempotent=True, **STAYS),
         )
 
     async def _start(self, context: ToolContext, it: TaskStart) -> str | Waiting:
