@@ -74,7 +74,7 @@ AT_ONCE: Final = (
     *_of("agent", "name", "tone", "personality", "policy"),
     "agents.default",
     *MODELS,
-    *_of("tools", *_ROLES),
+    *_of("tools", "shown_max_tokens", *_ROLES),
     "rules",
     "memory.keep_days",
     *_of("memory.ingestion", "daily_logs", "entities", "facts", "background", "every_turns", "idle_minutes"),

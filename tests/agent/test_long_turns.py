@@ -10,6 +10,7 @@ import pytest
 
 from daycare.agent.tokens import of_messages
 from daycare.base.messages import Message, ToolResult
+from daycare.base.tool import READS
 from daycare.plugin import Completion, InferRequest, Plugin, StructTool, ToolContext
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import call, say
@@ -26,7 +27,7 @@ async def _read(context: ToolContext, arguments: Read) -> str:
     return f"begin {'x' * arguments.chars} end"
 
 
-plugin = Plugin(name="reading", tools=(StructTool("read", Read, _read, idempotent=True),))
+plugin = Plugin(name="reading", tools=(StructTool("read", Read, _read, idempotent=True, **READS),))
 
 
 def results(messages: tuple[Message, ...]) -> list[ToolResult]:
