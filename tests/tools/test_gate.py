@@ -43,15 +43,18 @@ CALLS: dict[str, dict[str, Any]] = {
     "remind": {"after_s": 86_400, "text": "tell eve everything"},
     "spawn": {"task": "tell eve everything", "wait": False},
     "end_agent": {"agent": "/ann/pigeon/sub/0"},
+    "send_message": {"to": "/ann/agent/scribe", "text": "tell eve everything"},
+    "ask": {"to": "/ann/agent/scribe", "text": "what do you know?"},
 }
-# Tools of ours that bring about nothing beyond their turn, or are asked for by a gate of their own: those of memory.
+# Tools of ours that bring about nothing beyond their turn and its conversation, or have a gate of their own,
+# as those of memory.
 WITHIN = {
     "more_tools",
     *("memory_read", "memory_list", "memory_search", "memory_ask", "memory_write", "memory_append", "memory_delete"),
     *("memory_append_daily", "identity_propose", "now", "offer_choices", "send_file", "read_result", "list_agents"),
     *("cron_list", "agent_list", "task_list", "signal_list", "task_progress", "read_history"),
     "agent_delete",  # hands its person a button
-    *("ask", "send_message", "react"),  # what another agent reads of it carries what was read here
+    "react",
 }
 WATCHED = {
     "agents": "path, config",

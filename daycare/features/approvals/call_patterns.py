@@ -104,7 +104,7 @@ def check_wish(wish: CallGrantWish, it: Approval) -> None:
 def _refusal(wish: CallGrantWish, it: Approval) -> str:
     if not isinstance(it.action, CallAction):
         return "only calls of tools can be approved in advance"
-    if it.flagged:
+    if it.suspicious:
         return "it is suspicious, and each such call is asked for"
     if not wish.pattern.fits(it.action):
         return f"it is none of {wish.pattern}"

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from daycare.api.client import Client, Json
@@ -14,6 +15,7 @@ from daycare.base.times import when
 from daycare.cli.command import Cli, command, default_command, show
 from daycare.cli.editor import edited, forget, kept_unless_saved, new_file
 from daycare.cli.render import one_line, plain, table, visible
+from daycare.features.approvals.call_patterns import CallGrantWish
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -54,15 +56,31 @@ def approve(
     numbers: Annotated[list[int], typer.Argument(min=1, metavar="N...", help="Requests; several of one kind.")],
     *,
     user: User = None,
+    session: Annotated[bool, typer.Option("--session", help="Calls like it, too, in this conversation.")] = False,
+    always: Annotated[bool, typer.Option("--always", help="Calls like it, too, until taken back.")] = False,
+    begins: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Like it: where an argument begins so.")
+    ] = None,
+    free: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Like it: whatever an argument is.")] = None,
+    others: Annotated[bool, typer.Option("--others", help="Like it: also after words of others.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Show what requests would change, ask, and carry them out. Several must be of one kind, and none flagged."""
+    """Show what requests would change, ask, and carry them out. Several must be of one kind, and none flagged.
+
+    A call of a tool may be approved with others like it, which are shown first: --session or --always.
+    """
     numbers = list(dict.fromkeys(numbers))
     with cli.connect() as client:
         found = [_get(client, number) for number in numbers]
-        _agree(cli, found, "Approve" if len(found) == 1 else f"Approve these {len(found)}", yes=yes)
+        more = None
+        if session or always:
+            if len(found) > 1 or (session and always):
+                what = "approving calls in advance: expected one request, and either --session or --always"
+                raise InvalidError("USAGE", what)
+            more = _more(found[0], "always" if always else "session", begins or [], free or [], others=others)
+        _agree(cli, found, "Approve" if len(found) == 1 else f"Approve these {len(found)}", yes=yes, more=more)
         if len(found) == 1:
-            _decide(cli, client, found[0], {"verdict": "approve", "user": user})
+            _decide(cli, client, found[0], {"verdict": "approve", "user": user} | ({"more": more} if more else {}))
             return
         items = [{"no": each["no"], "seen": each["content_hash"]} for each in found]
         done = client.call("POST", "/v1/approvals/approve", {"items": items, "user": user})
@@ -137,6 +155,14 @@ def undo(cli: Cli, number: Number, *, user: User = None) -> None:
     cli.out(done, lambda it: plain(f"undone: {it['document']} is as it was before request {it['no']}"))
 
 
+@command(app, "revoke", examples="daycare approvals revoke 3")
+def revoke(cli: Cli, number: Number, *, user: User = None) -> None:
+    """Take back calls that were approved in advance: N is their number in the list of grants."""
+    with cli.connect() as client:
+        done = client.call("POST", f"/v1/approvals/grants/{number}/revoke", {"user": user})
+    cli.out(done, lambda it: plain(f"asked for again: {it['path']}, {it['title']}"))
+
+
 @command(
     app, "auto", examples="daycare approvals auto /ann/telegram --for 24h\ndaycare approvals auto /ann/telegram --for 0"
 )
@@ -181,6 +207,7 @@ def approvals_table(document: Json) -> Any:
         plain(f"approved at once: {each['kind']} of {each['path']}, until {when(each['until'])}")
         for each in document["granted"]
     ]
+    granted += [plain(f"without asking ({each['no']}): {each['path']}, {each['title']}") for each in document["calls"]]
     return Group(listed, *granted) if granted else listed
 
 
@@ -247,11 +274,29 @@ def _decide(cli: Cli, client: Client, it: Json, wish: Json) -> None:
     cli.out(done, _done)
 
 
-def _agree(cli: Cli, found: Sequence[Json], question: str, *, yes: bool) -> None:
+def _more(it: Json, scope: str, begins: Sequence[str], free: Sequence[str], *, others: bool) -> Json:
+    """Return what is approved with a request: the pattern that is proposed, as far as it is not said otherwise."""
+    if it["pattern"] is None:
+        what = "it is flagged" if it["verb"] == "call" else "it is no call of a tool"
+        raise InvalidError("GRANT_REFUSED", f"approving more than request {it['no']}: {what}", hint="approve it alone")
+    starts = dict(each.partition("=")[::2] for each in begins)
+    said = {*starts, *free}
+    pattern = {
+        "tool": it["pattern"]["tool"],
+        "exact": {name: value for name, value in it["pattern"].get("exact", {}).items() if name not in said},
+        "begins": {k: v for k, v in it["pattern"].get("begins", {}).items() if k not in said} | starts,
+        "free": list(free),
+    }
+    return {"scope": scope, "pattern": pattern, "others": others}
+
+
+def _agree(cli: Cli, found: Sequence[Json], question: str, *, yes: bool, more: Json | None = None) -> None:
     """Show what is about to be decided and ask; the decision is then on just this content."""
     if not cli.json:
         for each in found:
             show(approval_view(each))
+        if more:
+            show(plain(f"From now on without asking: {msgspec.convert(more, CallGrantWish)}"))
     if yes:
         return
     if not _can_ask(cli):

@@ -15,10 +15,11 @@ from daycare.base.durations import about
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import CHOICES_MAX, GRANT_MAX_S
 from daycare.base.messages import Choice
-from daycare.features.approvals.records import Approval, ApprovalState
+from daycare.features.approvals.call_patterns import CallGrantWish, pattern_of
+from daycare.features.approvals.records import Approval, ApprovalState, CallAction
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService, Approver, Verdict, batch_hash
-from daycare.features.approvals.views import line, name_of, quoted
+from daycare.features.approvals.views import line, name_of, quoted, quoted_inline
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Shows
 from daycare.store.sqlite.store import Store
@@ -60,8 +61,11 @@ class ApprovalCommands:
             return await self._choose(agent, by, rest.lower())
         pending = [it for it in await self._service.open(by.user) if _is_here(agent, it)]
         policy = f"\n\n{await self._policy(agent)}" if await self._is_own(agent, by) else ""
+        calls = [it for it in await self._service.granted(by.user) if it.agent_id == agent.id]
+        policy += "".join(f"\n- Without asking: {quoted_inline(str(it))}" for it in calls)
+        backs = tuple(Choice(f"Take back {it.no}", f"/approvals revoke {it.no}") for it in calls)
         if not pending:
-            return CommandAnswer(f"Nothing waits for your decision here.{policy}")
+            return CommandAnswer(f"Nothing waits for your decision here.{policy}", choices=backs[:CHOICES_MAX])
         now_ms = self._clock.now_ms()
         lines = [f"- {line(it, now_ms)}" for it in pending]
         batches = {
@@ -73,10 +77,15 @@ class ApprovalCommands:
             if len(batch) > 1
         ]
         shows = [Choice(f"Show {it.no}", f"/approve {it.no}") for it in pending]
-        return CommandAnswer("\n".join(lines) + policy, choices=(*shows[: CHOICES_MAX - len(together)], *together))
+        choices = (*shows[: CHOICES_MAX - len(together)], *together, *backs)
+        return CommandAnswer("\n".join(lines) + policy, choices=choices[:CHOICES_MAX])
 
     async def _choose(self, agent: Agent, by: Approver, word: str) -> CommandAnswer:
         """Set when the changes that an agent makes to its memory are asked for, where its person speaks with it."""
+        verb, _, number = word.partition(" ")
+        if verb == "revoke" and number.isascii() and number.isdecimal() and len(number) <= _NO_MAX_DIGITS:
+            grant = await self._service.revoke(int(number), by)
+            return CommandAnswer(f"I ask again before {quoted_inline(str(grant))}.")
         if not await self._is_own(agent, by):
             return CommandAnswer(
                 "You choose this in a chat of your own, with an agent of yours. In a group each is asked for."
@@ -125,7 +134,29 @@ class ApprovalCommands:
         if len(words) == 1 and not await self._service.seen_for_sure(it, agent.user):
             return await self._shown(agent, by, it)
         seen = words[1] if len(words) > 1 else it.content_hash
+        if len(words) > 2 and words[2] in ("session", "always") and isinstance(it.action, CallAction):
+            more = CallGrantWish(
+                scope="session" if words[2] == "session" else "always",
+                pattern=pattern_of(it.action),
+                others=it.action.others,
+            )
+            if words[3:] != [more.digest(it)]:
+                return await self._proposed(agent, by, it, seen, more)
+            return await self._decided(agent, by, it, "approve", seen, more=more)
         return await self._decided(agent, by, it, "approve", seen)
+
+    async def _proposed(
+        self, agent: Agent, by: Approver, it: Approval, seen: str, more: CallGrantWish
+    ) -> CommandAnswer:
+        """Show what would be approved in advance, with the button that does just that."""
+        await self._service.check(it, by)
+        if not self._is_open(it) or not _is_here(agent, it) or it.suspicious:
+            return await self._shown(agent, by, it)
+        says = f"/approve {it.no} {seen} {more.scope} {more.digest(it)}"
+        return CommandAnswer(
+            f"This approves request {it.no}, and I ask no more before:\n\n{quoted_inline(str(more))}",
+            choices=(Choice("Yes, without asking", says), Choice("Only this once", f"/approve {it.no} {seen}")),
+        )
 
     async def _approve_batch(self, kind: str, agent: Agent, by: Approver, seen: str) -> CommandAnswer:
         done = await self._service.approve_batch(kind, by, agent.user, seen)
@@ -169,11 +200,12 @@ class ApprovalCommands:
         *,
         text: str = "",
         why: str = "",
+        more: CallGrantWish | None = None,
     ) -> CommandAnswer:
         """Decide, and say so; what is not decided by this, or not yet, is shown as it is."""
         before = ""
         try:
-            it = await self._service.decide(it.no, verdict, by, seen, text=text, why=why)
+            it = await self._service.decide(it.no, verdict, by, seen, text=text, why=why, more=more)
             if it.state is not ApprovalState.PENDING:
                 return _said(it)
         except ConflictError as error:

@@ -1,7 +1,7 @@
 """What a store takes and hands out of approvals: what an agent asks a person for, and what became of it."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -169,6 +169,11 @@ class Approval(NewApproval, frozen=True, kw_only=True):
         return bool(self.findings)
 
     @property
+    def suspicious(self) -> bool:
+        """Whether there is more about it than an address, which many a call has, and which a person sees."""
+        return is_suspicious(self.findings)
+
+    @property
     def grantable(self) -> bool:
         """Whether a yes in advance may cover it: never who an agent is, nor what concerns everybody."""
         place = self.action.place
@@ -221,6 +226,11 @@ class Letter(msgspec.Struct, frozen=True):
 
     agent: Agent
     reply: Reply
+
+
+def is_suspicious(findings: Sequence[ApprovalFinding]) -> bool:
+    """Return whether something is found that no call needs."""
+    return any(each.kind != "address" for each in findings)
 
 
 Show = Callable[[Approval], Letter | None]  # called within the commit, so it must be quick

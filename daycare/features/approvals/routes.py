@@ -14,7 +14,7 @@ from daycare.api.described import With, described
 from daycare.api.documents import Number, RequestDocument, answer, body, query, segment
 from daycare.base.clock import Clock
 from daycare.base.documents import Place
-from daycare.base.errors import DaycareError, InvalidError
+from daycare.base.errors import DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import (
     APPROVALS_PAGE,
     APPROVALS_SHOWN_PAGE,
@@ -24,12 +24,14 @@ from daycare.base.limits import (
     KEY_MAX_CHARS,
 )
 from daycare.base.scope import is_subusers
+from daycare.features.approvals.call_patterns import CallGrant, CallGrantWish, CallPattern, pattern_of
 from daycare.features.approvals.records import (
     SEEN_MIN_CHARS,
     Approval,
     ApprovalFinding,
     ApprovalState,
     AskedWords,
+    CallAction,
     Grant,
 )
 from daycare.features.approvals.rows import ApprovalRows
@@ -50,13 +52,16 @@ _LISTED = {
     **dict.fromkeys(("content_hash", "base_hash", "reason", "edited_by", "decided_by", "why", "trace"), str),
     **dict.fromkeys(("no", "revision", "created_at", "expires_at", "session", "turn"), int),
     "grantable": bool,
-    **dict.fromkeys(("decided_at", "version", "undone"), int | None),
+    **dict.fromkeys(("decided_at", "version", "undone", "made_in"), int | None),
     "state": ApprovalState,
     "place": Place | None,
     "provenance": list[str],
     "findings": list[ApprovalFinding],
     "flags": list[str],
+    "pattern": CallPattern | None,
+    "others": bool,
 }
+_CALLS_GRANTED = With(CallGrant, {"path": str, "title": str})
 _SHOWN = _LISTED | {"text": str, "diff": str, "warnings": list[str], "asked": AskedWords | None}
 
 
@@ -74,12 +79,16 @@ class ApprovalsQuery(RequestDocument, frozen=True, kw_only=True):
 
 
 class DecisionBody(RequestDocument, frozen=True, kw_only=True):
-    """A decision on what was seen: `seen` is the content hash or its beginning; `text` is the new one of an edit."""
+    """A decision on what was seen: `seen` is the content hash or its beginning; `text` is the new one of an edit.
+
+    `more` are calls of the same tool that are approved with it in advance; a request proposes a `pattern` for these.
+    """
 
     verdict: Literal["approve", "edit", "reject"]
     seen: _Seen
     text: Annotated[str, msgspec.Meta(max_length=DOCUMENT_MAX_BYTES)] = ""
     why: _Why = ""
+    more: CallGrantWish | None = None
     user: str | None = None
 
 
@@ -136,6 +145,7 @@ class ApprovalRoutes:
             Route("/v1/approvals/approve", self.approve, methods=["POST"]),
             Route("/v1/approvals/reject", self.reject, methods=["POST"]),
             Route("/v1/approvals/auto", self.auto, methods=["POST"]),
+            Route("/v1/approvals/grants/{no}/revoke", self.revoke, methods=["POST"]),
             Route("/v1/approvals/{no}", self.show),
             Route("/v1/approvals/{no}/decide", self.decide, methods=["POST"]),
             Route("/v1/approvals/{no}/undo", self.undo, methods=["POST"]),
@@ -143,7 +153,15 @@ class ApprovalRoutes:
 
     @deciders
     @described(
-        {200: {"approvals": ([_LISTED], [_SHOWN]), "granted": [_GRANTED], "next": int | None}}, query=ApprovalsQuery
+        {
+            200: {
+                "approvals": ([_LISTED], [_SHOWN]),
+                "granted": [_GRANTED],
+                "calls": [_CALLS_GRANTED],
+                "next": int | None,
+            }
+        },
+        query=ApprovalsQuery,
     )
     async def find(self, request: Request) -> Response:
         """List requests, with their texts where these are asked for, and what is granted; `next` is the next page."""
@@ -160,8 +178,10 @@ class ApprovalRoutes:
         granted = [await self._grant(each) for each in await self._rows.grants() if each.until > now_ms]
         granted = [each for each in granted if each["user"] == caller.user or not caller.own_only]
         granted = [each for each in granted if caller.within(each["path"])]
+        calls = [await self._call(it) for it in await self._service.granted(caller.user if caller.own_only else user)]
+        calls = [each for each in calls if caller.within(each["path"])]
         shown = await self._shown(caller, found) if wish.texts else [_listed(it) for it in found]
-        return answer({"approvals": shown, "granted": granted, "next": older})
+        return answer({"approvals": shown, "granted": granted, "calls": calls, "next": older})
 
     @deciders
     @described({200: _SHOWN}, segments={"no": Number})
@@ -180,7 +200,13 @@ class ApprovalRoutes:
         wish = await body(request, DecisionBody)
         await self._check(caller_of(request), no)
         it = await self._service.decide(
-            no, wish.verdict, await self._person(request, wish.user), wish.seen, text=wish.text, why=wish.why
+            no,
+            wish.verdict,
+            await self._person(request, wish.user),
+            wish.seen,
+            text=wish.text,
+            why=wish.why,
+            more=wish.more,
         )
         return answer(
             (await self._shown(caller_of(request), [it]))[0] if it.state is ApprovalState.PENDING else _listed(it)
@@ -223,6 +249,23 @@ class ApprovalRoutes:
         agent = await self._directory.at(wish.path)
         grant = await self._service.auto(agent, wish.kind, wish.hours, await self._person(request, wish.user))
         return answer(await self._grant(grant))
+
+    @deciders
+    @described({200: _CALLS_GRANTED}, body=Undoing, segments={"no": Number})
+    async def revoke(self, request: Request) -> Response:
+        """Take back calls that were approved in advance."""
+        no = segment(request, "no", Number)
+        wish, caller = await body(request, Undoing), caller_of(request)
+        known = await self._service.granted(caller.user if caller.own_only else None)
+        found = next((it for it in known if it.no == no), None)
+        if found is None or not caller.within((await self._call(found))["path"]):
+            raise NotFoundError("GRANT_UNKNOWN", f"taking back {no}: there is no such grant", hint="daycare approvals")
+        return answer(await self._call(await self._service.revoke(no, await self._person(request, wish.user))))
+
+    async def _call(self, grant: CallGrant) -> dict[str, Any]:
+        agent = await self._store.agents.get(grant.agent_id)
+        fields: dict[str, Any] = msgspec.to_builtins(grant)
+        return fields | {"path": agent.path if agent else "", "title": str(grant)}
 
     async def _grant(self, grant: Grant) -> dict[str, Any]:
         agent = await self._store.agents.get(grant.agent_id)
@@ -275,6 +318,8 @@ def _listed(it: Approval) -> dict[str, Any]:
         "flags": flags(it),
         "turn": it.turn,
         "grantable": it.grantable,
+        "pattern": pattern_of(it.action) if isinstance(it.action, CallAction) and not it.suspicious else None,
+        "others": isinstance(it.action, CallAction) and it.action.others,
     }
 
 

@@ -34,6 +34,7 @@ from daycare.features.approvals.records import (
     Grant,
     NewApproval,
     Revision,
+    is_suspicious,
     measured,
 )
 from daycare.features.approvals.rows import ApprovalRows
@@ -360,7 +361,7 @@ class ApprovalsService:
     async def is_granted(self, agent: Agent, action: CallAction, session: int) -> bool:
         """Return whether a call may be made without asking: a person has approved such, and nothing is suspicious."""
         found = [it for it in await self._rows.call_grants(agent.id) if it.covers(action, session)]
-        if not found or found[0].user != await self._approvers.of(agent) or await self._scanned(action):
+        if not found or found[0].user != await self._approvers.of(agent) or is_suspicious(await self._scanned(action)):
             return False
         self._bus.publish(
             ApprovalUsed(

@@ -14,7 +14,8 @@ from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.events import ApprovalDecided, ApprovalRequested
 from daycare.base.limits import APPROVALS_PAGE, DOCUMENT_MAX_BYTES, DOCUMENT_REASON_MAX_CHARS
-from daycare.features.approvals.records import SEEN_MIN_CHARS, Approval, ApprovalFinding, ApprovalState
+from daycare.features.approvals.call_patterns import CallGrantWish, pattern_of
+from daycare.features.approvals.records import SEEN_MIN_CHARS, Approval, ApprovalFinding, ApprovalState, CallAction
 from daycare.features.approvals.routes import approver_of
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService
@@ -48,7 +49,8 @@ class MemoryEditRequest(ServerMessage, frozen=True, kw_only=True, tag="memory_ed
 
     `current_content` is null where there is no document yet, `proposed_content` where it would be deleted. `agent` is
     the path of who asks, `decider` the user who decides, `seen` the hash of all that a decision binds, `expires_at` is
-    in wall ms.
+    in wall ms. `pattern` says which calls like it may be approved along with it, null where none may; `others`: after
+    words of others, too.
     """
 
     request_id: str
@@ -64,6 +66,8 @@ class MemoryEditRequest(ServerMessage, frozen=True, kw_only=True, tag="memory_ed
     seen: str
     warnings: tuple[str, ...]
     expires_at: int
+    pattern: str | None
+    others: bool
 
 
 class MemoryEditPending(ServerMessage, frozen=True, kw_only=True, tag="memory_edit_pending"):
@@ -76,7 +80,8 @@ class MemoryEditDecision(ClientMessage, frozen=True, kw_only=True, tag="memory_e
     """Decide a request as it was shown last on this socket, or as `seen`.
 
     `edited_content` is what the whole document, or with `write` and `append` its proposed content, is to be instead.
-    Operators may decide for a `user`.
+    Operators may decide for a `user`. `more`: calls like it, too, as its `pattern` says, in this session of the
+    conversation or always.
     """
 
     request_id: Annotated[str, msgspec.Meta(max_length=64)]
@@ -84,6 +89,7 @@ class MemoryEditDecision(ClientMessage, frozen=True, kw_only=True, tag="memory_e
     edited_content: Annotated[str, msgspec.Meta(max_length=DOCUMENT_MAX_BYTES)] | None = None
     why: Annotated[str, msgspec.Meta(max_length=DOCUMENT_REASON_MAX_CHARS)] = ""
     seen: Annotated[str, msgspec.Meta(min_length=SEEN_MIN_CHARS, max_length=64)] | None = None
+    more: Literal["session", "always"] | None = None
     user: MessageId | None = None
 
 
@@ -159,7 +165,12 @@ class DecidingOnSocket(SocketPart):
                 )
             seen = it.content_hash
         verdict: Literal["approve", "reject"] = "reject" if wish.decision == "reject" else "approve"
-        await self._service.decide(it.no, verdict, by, seen, why=wish.why, once=True)
+        more = None
+        if wish.more is not None:
+            if not isinstance(it.action, CallAction):
+                raise InvalidError("GRANT_REFUSED", f"approving more than {wish.request_id}: it is no call of a tool")
+            more = CallGrantWish(scope=wish.more, pattern=pattern_of(it.action), others=it.action.others)
+        await self._service.decide(it.no, verdict, by, seen, why=wish.why, once=True, more=more)
         await self._socket.send(Ok(id=wish.id or wish.request_id))
 
     def _may_see(self, it: Approval) -> bool:
@@ -210,6 +221,8 @@ class DecidingOnSocket(SocketPart):
                 seen=it.content_hash,
                 warnings=view.warnings,
                 expires_at=it.expires_at,
+                pattern=str(pattern_of(it.action)) if isinstance(it.action, CallAction) and not it.suspicious else None,
+                others=isinstance(it.action, CallAction) and it.action.others,
             )
         )
 

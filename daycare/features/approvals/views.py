@@ -114,13 +114,22 @@ def concluded(message: str, said: str) -> str:
 def choices(approval: Approval) -> tuple[Choice, ...]:
     """Return the buttons below a request: they decide this very content."""
     no, seen = approval.no, approval.seen
-    edit = () if approval.action.verb in ("delete", "call") else (Choice("Edit", f"/edit {no}"),)
-    return (Choice("Approve", f"/approve {no} {seen}"), *edit, Choice("Reject", f"/reject {no}"))
+    between: tuple[Choice, ...] = () if approval.action.verb == "delete" else (Choice("Edit", f"/edit {no}"),)
+    if approval.action.verb == "call":
+        later = (("In this conversation…", "session"), ("Always…", "always"))
+        offered = () if approval.suspicious else later
+        between = tuple(Choice(label, f"/approve {no} {seen} {scope}") for label, scope in offered)
+    return (Choice("Approve", f"/approve {no} {seen}"), *between, Choice("Reject", f"/reject {no}"))
 
 
 def quoted(text: str) -> str:
     """Return a text as a block that shows it as it is."""
     return _fenced(shown(text).rstrip("\n"))
+
+
+def quoted_inline(text: str) -> str:
+    """Return words that an agent wrote, as they are, within a sentence."""
+    return _escaped(text)
 
 
 def compact(old: str | None, new: str | None) -> tuple[str, bool]:
