@@ -193,10 +193,10 @@ class Kernel:
             self.reacting.check,
             self.provenance.of_call,
         )
-        gate = ApprovalGate(store, self.provenance, self.approvals)
+        self.gate = ApprovalGate(store, self.provenance, self.approvals)
         self.runner = Runner(
             *(self.catalogue, reach, clock, store.files.put, self.permissions.tool),
-            *(gate.ask, store.of(ApprovalRows).calls),
+            *(self.gate.ask, store.of(ApprovalRows).calls),
         )
         self.behaviours = Behaviours(store, clock, reach, dict(self.extensions.behaviours))
 
