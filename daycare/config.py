@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from daycare.base import api_settings, budget, consent, permission
+from daycare.base import api_settings, budget, consent, permission, workspace
 from daycare.base.consent import ApprovalRule, ApprovalsSection
 from daycare.base.errors import BrokenError, InvalidError
 from daycare.base.limits import (
@@ -350,6 +350,7 @@ def _meaning(config: Config) -> _Found:
         except InvalidError as error:
             yield ("metrics", "listen"), lower(error.message)
     yield from api_settings.flaws(config.api)
+    yield from workspace.flaws(config.workspaces, config.shell)
     if config.tracing.endpoint and not _is_url(config.tracing.endpoint):
         yield ("tracing", "endpoint"), 'expected a URL, such as "http://127.0.0.1:4318"'
 

@@ -35,11 +35,13 @@ from daycare.features.pairing import PairingFeature
 from daycare.features.panels import PanelsFeature
 from daycare.features.people import PeopleFeature
 from daycare.features.roster import RosterFeature
+from daycare.features.shell import ShellFeature
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.features.tokens import TokensFeature
 from daycare.features.traffic import TrafficFeature
 from daycare.features.upkeep.service import Upkeep
+from daycare.features.workspaces import WorkspacesFeature
 from daycare.kernel import Background, Kernel
 from daycare.observe import log
 from daycare.ops.alarm import Alarm
@@ -55,6 +57,7 @@ from daycare.ops.run import Run
 from daycare.ops.standing import DaemonStanding
 from daycare.ops.steering import Steering
 from daycare.plugin import Plugin
+from daycare.store.records import AgentConfig
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault
 
@@ -97,7 +100,12 @@ class Daemon(Kernel):
         able.append(OpenAIFeature(store, router, bus, clock, live, accept, self.memory.embedding, owner))
         parts = self.supervisor, self.catalogue, self.permissions, self.behaviours, self.personalities
         able += [WebhooksFeature(core, self.vault), RosterFeature(store, directory, *parts)]
-        able += [TrafficFeature(store, clock, self.supervisor.failures.trouble_of)]
+        self.workspaces = WorkspacesFeature(core, self.home.path, self.gate)
+        able += [
+            self.workspaces,
+            ShellFeature(core, self.workspaces),
+            TrafficFeature(store, clock, self.supervisor.failures.trouble_of),
+        ]
         able += [Dashboard(), LogsFeature(self.home.log_file)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
@@ -112,7 +120,7 @@ class Daemon(Kernel):
         self.health = HealthService(store, directory, router, checks.look, warn)
         self.features: Sequence[Feature] = (*able, Watching(store, router, accept, self.health, owner))
         for feature in self.features:
-            self.catalogue.add(feature.tools(), own=True)
+            self.catalogue.add(feature.tools(), own=True, offered=feature.offers)
             self.behaviours.parts.update(feature.behaviours())
             feature.add_to(self.commands)
 
@@ -147,11 +155,15 @@ class Daemon(Kernel):
             behaviours=self.behaviours,
             files=self.files,
             features=(*self.features, self.observation, steering, FirstSteps(self.home.path)),
-            check=self.prompts.check,
+            check=self._check_settings,
             join=self.observation.join,
         )
         self.commit_hooks = CommitHooks(self.keeper, bus, clock, self.hearers, self.features)
         store.subscribe(self.commit_hooks.committed, self.alarm.troubled)
+
+    def _check_settings(self, config: AgentConfig) -> None:
+        self.prompts.check(config)
+        self.workspaces.places.check(config)
 
     async def run(self, started: Callable[[], None], *, work: bool) -> None:
         """Serve until asked to stop; `started` is called once the API answers. Without `work` no turn is taken."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from daycare.observe.metrics import Family
     from daycare.plugin import StructTool
     from daycare.settings import Live
-    from daycare.store.records import Commit
+    from daycare.store.records import Agent, Commit
     from daycare.store.sqlite.store import Store
 
 
@@ -61,6 +61,10 @@ class Feature:
     def tools(self) -> "Sequence[StructTool[Any]]":
         """Return the tools of agents."""
         return ()
+
+    def offers(self, agent: "Agent", tool: str) -> bool:
+        """Return whether an agent has one of these tools."""
+        return True
 
     def add_to(self, commands: "Commands") -> None:
         """Register chat commands."""

@@ -197,8 +197,8 @@ class Kernel:
             self.reacting.check,
             self.provenance.of_call,
         )
-        gate = ApprovalGate(store, self.provenance, self.approvals, self.catalogue.specs, self.live)
-        self.runner = Runner(self.catalogue, reach, clock, store.files.put, self.permissions.tool, gate)
+        self.gate = ApprovalGate(store, self.provenance, self.approvals, self.catalogue.specs, self.live)
+        self.runner = Runner(self.catalogue, reach, clock, store.files.put, self.permissions.tool, self.gate)
         self.behaviours = Behaviours(store, clock, reach, dict(self.extensions.behaviours))
 
     def _build_turns(self) -> None:

@@ -12,6 +12,8 @@ from daycare.base.cron import CronSection as CronSection
 from daycare.base.limits import AWAKE_IDLE_S, DONE_KEEP_S, IMAGES_MAX_BYTES, SHUTDOWN_GRACE_S, TURNS_MAX_RUNNING
 from daycare.base.memory_settings import MemorySection
 from daycare.base.permission import Rule
+from daycare.base.workspace import ShellSection as ShellSection
+from daycare.base.workspace import WorkspacesSection as WorkspacesSection
 
 OFFLINE: Final = "offline"
 
@@ -213,6 +215,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     api: ApiSection = ApiSection()
     credentials: CredentialsSection = CredentialsSection()
     tracing: TracingSection = TracingSection()
+    workspaces: WorkspacesSection = WorkspacesSection()
+    shell: ShellSection = ShellSection()
 
 
 def with_offline(providers: dict[str, ProviderSection]) -> dict[str, ProviderSection]:

@@ -59,6 +59,8 @@ BETWEEN_FEATURES = {  # from, to; what one needs of another, it says here
     ("openai", "memory"),  # the embedder
     ("pairing", "people"),
     ("panels", "memory"),  # which they show
+    ("shell", "workspaces"),  # in which commands run
+    ("workspaces", "approvals"),  # which show what a change would be
     ("signals", "budgets"),  # what beats by itself needs one
 }
 BESIDE = "testing"

@@ -181,7 +181,7 @@ class AgentRoutes:
                     "AGENT_BEHAVIOUR", f"configuring {path}: what an app is made of stays", hint="create another app"
                 )
             config = _config(path, {name: value for name, value in merged.items() if value is not None}, changes)
-            if changes.keys() & {"personality", "permissions"}:
+            if changes.keys() & {"personality", "permissions", "workspace"}:
                 self._services.check(config)
             if "heartbeat_s" in changes:
                 await self._services.heartbeats.check(agent.path, agent.kind, agent.user, config)

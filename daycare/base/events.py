@@ -30,6 +30,7 @@ from daycare.base.events_trouble import LaneBroke as LaneBroke
 from daycare.base.events_trouble import PartCrashed as PartCrashed
 from daycare.base.events_trouble import RowSetAside as RowSetAside
 from daycare.base.events_work import BudgetChanged as BudgetChanged
+from daycare.base.events_work import CommandRun as CommandRun
 from daycare.base.events_work import ConfigRefused as ConfigRefused
 from daycare.base.events_work import ConfigReloaded as ConfigReloaded
 from daycare.base.events_work import CronBroken as CronBroken
@@ -40,6 +41,7 @@ from daycare.base.events_work import CronMissed as CronMissed
 from daycare.base.events_work import CronRan as CronRan
 from daycare.base.events_work import DeadPruned as DeadPruned
 from daycare.base.events_work import DeadReplayed as DeadReplayed
+from daycare.base.events_work import FileChanged as FileChanged
 from daycare.base.events_work import SignalFired as SignalFired
 from daycare.base.events_work import SignalSubscribed as SignalSubscribed
 from daycare.base.events_work import SignalUnsubscribed as SignalUnsubscribed
@@ -416,6 +418,8 @@ AnyEvent = (
     | SignalFired
     | SignalSubscribed
     | SignalUnsubscribed
+    | CommandRun
+    | FileChanged
     | WebhookAdded
     | WebhookChanged
     | WebhookRotated

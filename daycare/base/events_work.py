@@ -137,6 +137,23 @@ class BudgetChanged(Event, frozen=True, kw_only=True, tag="budget.changed"):
     budget: str
 
 
+class FileChanged(Event, frozen=True, kw_only=True, tag="file.changed"):
+    """The agent at `path` has changed a file of its workspace, or that was `undone`. What it says is not told."""
+
+    file: str
+    change: int
+    bytes: int
+    undone: bool = False
+
+
+class CommandRun(Event, frozen=True, kw_only=True, tag="command.run"):
+    """The agent at `path` ran a command in its sandbox. `code` is how it ended, None if it was `stopped`, and why."""
+
+    code: int | None = None
+    stopped: str = ""
+    ms: int = 0
+
+
 class WebhookAdded(Event, frozen=True, kw_only=True, tag="webhook.added"):
     """A webhook was made. `path` is the agent that it goes to, `signal` the signal that it sends."""
 

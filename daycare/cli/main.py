@@ -53,6 +53,7 @@ from daycare.features.signals import cli as signals
 from daycare.features.tasks import cli as task
 from daycare.features.tokens import cli as tokens
 from daycare.features.traffic import cli as traffic
+from daycare.features.workspaces import cli as workspaces
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports this base only in some versions
 
@@ -126,6 +127,7 @@ app.add_typer(signals.app, name="signals")
 app.add_typer(task.app, name="task")
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(users.app, name="users")
+app.add_typer(workspaces.app, name="workspace")
 app.add_typer(setup.config_app, name="config")
 
 

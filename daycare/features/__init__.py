@@ -35,6 +35,7 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.tokens.rows import TokenRows
     from daycare.features.traffic.rows import TrafficRows
     from daycare.features.traffic.rows_trace import TracedRows
+    from daycare.features.workspaces.rows import FileChangeRows
 
     return (
         TokenRows,
@@ -48,6 +49,7 @@ def rows() -> "Sequence[type[Rows]]":
         ExchangeRows,
         MemoryRows,
         DocumentRows,
+        FileChangeRows,
         SignalRows,
         HeartbeatRows,
         TaskRows,

@@ -9,6 +9,7 @@ from daycare.base.consent import Consent
 from daycare.base.event import Event
 from daycare.base.messages import Choice, Envelope, File, Message, Origin, Usage
 from daycare.base.permission import Permissions
+from daycare.base.workspace import Access
 from daycare.store.records_prompts import ShownPrompt
 
 T = TypeVar("T")
@@ -50,6 +51,8 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     behaviour: str = ""  # PLUGIN/NAME of what an app does, set when it is made
     permissions: Permissions = Permissions()
     heartbeat_s: int = 0  # how often its heart beats; 0: never
+    workspace: str = ""  # the folder whose files it works with: a name below `workspaces` in the home, or a path
+    access: Access | None = None  # what it may do there; None: limited
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):

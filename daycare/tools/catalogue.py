@@ -24,12 +24,17 @@ class Catalogue:
         self._tools: dict[str, Tool] = {}
         self._roles = live.made(lambda settings: settings.tools.by_role())
         self._reacts = reacts
+        self._offered: dict[str, Callable[[Agent, str], bool]] = {}
         self.own: set[str] = set()
 
-    def add(self, tools: Iterable[Tool], *, own: bool = False) -> None:
-        """Know these tools, too."""
+    def add(
+        self, tools: Iterable[Tool], *, own: bool = False, offered: Callable[[Agent, str], bool] | None = None
+    ) -> None:
+        """Know these tools, too. `offered` tells which agents have one of a name; else all that may use it."""
         added = {tool.spec.name: tool for tool in tools}
         self._tools |= added
+        if offered is not None:
+            self._offered |= dict.fromkeys(added, offered)
         trusted = {name for name, tool in added.items() if own or not tool.spec.reads_outside}
         self.own |= trusted  # in place: who trusts them has this very set
 
@@ -63,4 +68,5 @@ class Catalogue:
             if name != _PEOPLES_ONLY or agent.kind in PEOPLES
             if name != REACT or self._reacts(agent)
             if name != TASKS_ONLY or agent.kind == Kind.TASK
+            if name not in self._offered or self._offered[name](agent, name)
         )

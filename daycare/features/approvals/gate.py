@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from daycare.agent.prompt import is_helper
 from daycare.agent.provenance import Provenance
 from daycare.base.messages import Origin, ToolCall
@@ -50,12 +52,26 @@ class ApprovalGate:
         made = [each.call_id for each in steps if each.kind == "tool" and each.step < step]
         return call.id not in made and call in await self.store.of(ApprovalRows).calls(agent, turn.turn, rows)
 
-    async def ask(self, agent: Agent, user: User, turn: Turn, step: int, call: ToolCall, because: str) -> str:
-        """Return what the model reads in place of a result, or "" where the call may be made."""
+    async def ask(
+        self,
+        agent: Agent,
+        user: User,
+        turn: Turn,
+        step: int,
+        call: ToolCall,
+        because: str,
+        *,
+        shown: CallAction | None = None,
+    ) -> str:
+        """Return what the model reads in place of a result, or "" where the call may be made.
+
+        `shown` is the call as it is asked for, if that is to be bound or shown in another way.
+        """
         read = await self.provenance.of(agent, user, turn, step)
         if not because and not (read.others and await self._has_secrets(agent, user, turn, call)):
             return ""
-        action = CallAction(tool=call.name, arguments=call.arguments, others=bool(read.others))
+        wanted = shown or CallAction(tool=call.name, arguments=call.arguments)
+        action = replace(wanted, others=bool(read.others))
         if await self.service.is_granted(agent, action, turn.session):
             return ""
         if self.live.now.approvals.unattended == "deny" and await self._is_unattended(agent, turn):

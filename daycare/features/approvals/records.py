@@ -78,13 +78,16 @@ class DocumentAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class CallAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="call", tag_field="type"):
     """Make a call of a tool, with just these arguments, in a turn of the agent that asks.
 
-    `others`: it wanted to make it when it had read others' words.
+    `others`: it wanted to make it when it had read others' words. Of one that changes a text, `old` and `new` are shown
+    in place of the arguments; None: there is none.
     """
 
     tool: str
     arguments: dict[str, Any]
     others: bool = False
     place: None = None
+    old: str | None = None
+    new: str | None = None
 
     @property
     def verb(self) -> Literal["call"]:
@@ -98,19 +101,21 @@ class CallAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     @property
     def text(self) -> str:
-        """The arguments as people read them, each on lines of its own."""
+        """What it would write, or the arguments as people read them, each on lines of its own."""
+        if self.new is not None:
+            return self.new
         return "".join(
             f"{name}: {value if isinstance(value, str) else msgspec.json.encode(value).decode()}\n"
             for name, value in self.arguments.items()
         )
 
-    def after(self, before: str | None) -> str:
+    def after(self, before: str | None) -> str | None:
         """Return what is shown as new."""
-        return self.text
+        return None if self.old is not None and self.new is None else self.text
 
     def bare(self, instead: str) -> "CallAction":
         """Return it without its words."""
-        return replace(self, arguments={"": instead})
+        return replace(self, arguments={"": instead}, old=None, new=None)
 
 
 Action = DocumentAction | CallAction

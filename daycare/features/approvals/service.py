@@ -442,10 +442,13 @@ class ApprovalsService:
     async def _measured(self, action: Action) -> tuple[str, str | None, str | None]:
         """Return a document's hash and text, and what its text would be."""
         old = await self._there(action)
-        return digest(old), old, measured(action, old)
+        base = None if isinstance(action, CallAction) else old  # a call is bound by its arguments alone
+        return digest(base), old, measured(action, old)
 
     async def _there(self, action: Action) -> str | None:
-        document = await self._store.of(DocumentRows).get(action.place) if action.place is not None else None
+        if isinstance(action, CallAction):
+            return action.old
+        document = await self._store.of(DocumentRows).get(action.place)
         return document.text if document else None
 
     async def _scanned(self, action: Action) -> tuple[ApprovalFinding, ...]:

@@ -30,6 +30,9 @@ class SettingsFilter:
         if config.heartbeat_s:
             self.leave("setting `heartbeat_s`", "what spends by itself is switched on where it is paid")
         config = replace(config, heartbeat_s=0)
+        if config.workspace:
+            self.leave("setting `workspace`", "its files are on another machine: the operator names a folder")
+        config = replace(config, workspace="", access=None)
         try:
             self._check(config)
         except (InvalidError, NotFoundError) as error:

@@ -17,6 +17,7 @@ from daycare.ops.doctor.daemon import daemon, letters
 from daycare.ops.doctor.database import backup, database
 from daycare.ops.doctor.files import files, home, leftovers
 from daycare.ops.doctor.finding import DoctorFinding, Look, Mend
+from daycare.ops.doctor.hands import hands
 from daycare.ops.doctor.jobs import jobs
 from daycare.ops.doctor.keys import keys, models
 from daycare.ops.doctor.machine import disk, limits
@@ -47,6 +48,7 @@ CHECKS: Final[dict[str, tuple[Look, float]]] = {
     "models": (models, CHECK_S),
     "connectors": (connectors, CHECK_S),
     "sandbox": (sandbox, CHECK_S),
+    "hands": (hands, CHECK_S),
     "embedding": (embedding, CHECK_S),
     "cron": (jobs, CHECK_S),
     "service": (service, CHECK_S),

@@ -1,0 +1,69 @@
+"""Commands of agents in a sandbox, each in one of its own; off until `[shell]` says otherwise."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from daycare.base.health import Finding
+from daycare.base.workspace import Access
+from daycare.feature import Core, Feature
+
+if TYPE_CHECKING:
+    from daycare.features.workspaces import WorkspacesFeature
+    from daycare.plugin import StructTool
+    from daycare.store.records import Agent
+
+
+class ShellFeature(Feature):
+    """All of it. Where no sandbox can be started the tool is not there, and health and doctor say why."""
+
+    name = "shell"
+
+    def __init__(self, core: Core, workspaces: "WorkspacesFeature") -> None:
+        self._core = core
+        self._workspaces = workspaces
+        self._why: str | None = None  # why there is no sandbox, None until that was tried
+        self._changed = trio.Event()
+        core.live.watch(lambda settings: settings.shell, self._retry)
+
+    def tools(self) -> "Sequence[StructTool[Any]]":
+        """Return the tool."""
+        from daycare.features.shell.tools import ShellTools
+
+        core, workspaces = self._core, self._workspaces
+        return ShellTools(core.directory, workspaces.places, workspaces.asking, core.live, core.bus, core.clock).tools()
+
+    def offers(self, agent: "Agent", tool: str) -> bool:
+        """Return whether an agent has it: a sandbox can be started, and it has a workspace."""
+        able = self._core.live.now.shell.enabled and self._why == ""
+        return able and self._workspaces.places.access(agent) is not Access.NONE
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what tries the sandbox, once it is switched on."""
+        return {"shell": self.attend}
+
+    async def attend(self) -> None:
+        """Try whether a sandbox can be started, and again when the settings change."""
+        while True:
+            self._changed = trio.Event()
+            if self._core.live.now.shell.enabled:
+                self._why = await trio.to_thread.run_sync(_tried)
+            await self._changed.wait()
+
+    async def findings(self) -> Sequence[Finding]:
+        """Return whether commands can be run, where they are switched on."""
+        if not self._core.live.now.shell.enabled or self._why is None:
+            return ()
+        text = f"no sandbox, so no shell: {self._why}" if self._why else "each command runs in a sandbox"
+        return [Finding(name="shell", ok=not self._why, text=text)]
+
+    def _retry(self) -> None:
+        self._changed.set()
+
+
+def _tried() -> str:
+    from daycare.features.shell import cgroups, sandbox  # late: it costs nothing where it is off
+
+    cgroups.sweep()
+    return sandbox.why_not()[0]

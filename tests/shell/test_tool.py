@@ -1,0 +1,32 @@
+"""The tool by which an agent runs commands: only where that is switched on, and never unasked after others' words."""
+
+from pathlib import Path
+
+import trio
+import trio.testing
+from msgspec.structs import replace
+
+from daycare.base.workspace import Access, ShellSection
+from tests.tools.scene import Scene, scene_of, settings
+from tests.workspaces.test_tools import ask, with_workspace
+
+
+def _has_it(scene: Scene) -> bool:
+    return "shell" in {each.name for each in scene.house.daemon.catalogue.specs(scene.agent)}
+
+
+async def test_it_is_there_once_it_is_on_and_asks_after_it_has_read_what_a_command_printed(tmp_path: Path) -> None:
+    async with scene_of(tmp_path, settings()) as scene:
+        await with_workspace(scene, Access.FULL)
+        assert not _has_it(scene)
+        live = scene.house.daemon.live
+        live.take(replace(live.now, shell=ShellSection(enabled=True, seconds=20)))
+        with trio.fail_after(30):
+            while not _has_it(scene):
+                await trio.testing.wait_all_tasks_blocked(0.05)
+        printed = await ask(scene, "shell", command="echo hello | tee said.txt; exit 3")
+        assert printed.startswith("hello\n") and "exit code 3" in printed
+        assert (scene.house.daemon.home.path / "workspaces/notes/said.txt").read_text() == "hello\n"
+        assert "proposed, request 1" in await ask(scene, "shell", command="echo again > said.txt")
+        [event] = scene.house.events("command.run")
+        assert event["code"] == 3
