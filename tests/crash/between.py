@@ -378,7 +378,7 @@ def _look_at_conversations(db: sqlite3.Connection, rest: Rest, outside: Outside)
                 if isinstance(part, ToolResult):
                     name = calls[part.call_id].name if part.call_id in calls else "?"
                     uncertain += part.status == "uncertain"
-                    charged[part.status] += name == "charge" and not part.text.startswith("proposed, request")
+                    charged[part.status] += name == "charge"
                     status = "done" if name == "charge" and part.status == "uncertain" else part.status
                     rest.kept["tool", path, name, status] += 1
     # A tool that may not be repeated has run once if it says so, and at most once if nobody knows; the person is told.

@@ -254,17 +254,6 @@ async def _approval(ann: Person) -> None:
     await ann.talk("dog", "dog?")
 
 
-async def _asked_call(ann: Person) -> None:
-    """A call that must not be made twice, asked for as a file was read before."""
-    notes = Attachment(name="notes.txt", media_type="text/plain", data=b"the secret word is plum")
-    await ann.talk("charge", "charge please", files=(notes,))
-    while not ann.outside.choices:
-        await trio.sleep(1)
-    [approve] = {says for label, says in ann.outside.choices if label == "Approve"}
-    await ann.talk("approve", approve)
-    await ann.until(120)
-
-
 async def _receiving(ann: Person) -> None:
     await ann.receive("1", {"u1": "hello one", "u2": "/status", "u3": "hello three"})
     await trio.sleep(10)
@@ -301,7 +290,6 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "delegation": Operation(_delegation, arrives=("delegate please: ", "consult please: ", "whisper please: ")),
     "memory": Operation(_memory, arrives=("echo: My sister", "sister: Bern"), curates=True),
     "approval": Operation(_approval, arrives=("**Request #**", "Approved: request #", "dog: Rex")),
-    "call": Operation(_asked_call, arrives=("**Request #**", "Approved: request #")),
     "receiving": Operation(_receiving, arrives=("echo: hello three", "daycare ", "echo: hello four")),
     "signal": Operation(_signal),
 }
