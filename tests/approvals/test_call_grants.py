@@ -13,7 +13,7 @@ from daycare.base.causes import Approved
 from daycare.base.connector import Attachment
 from daycare.base.errors import InvalidError
 from daycare.base.permission import Decision, Rule
-from daycare.features.approvals.call_patterns import CallGrantWish, CallPattern, pattern_of
+from daycare.features.approvals.call_patterns import CallPattern, PatternWish, pattern_of
 from daycare.features.approvals.records import ApprovalState, CallAction
 from daycare.testing.daemon import open_daemon
 from daycare.testing.fake_connector import FakeConnector
@@ -96,7 +96,7 @@ async def test_a_session_ends_with_its_conversation(tmp_path: Path, autojump_clo
     async with asking(tmp_path) as world:
         await world.order("fetch", url=f"{PAGE}a")
         [it] = await world.requests()
-        more = CallGrantWish(scope="session", pattern=pattern_of(it.action), others=True)  # type: ignore[arg-type]
+        more = PatternWish(scope="session", pattern=pattern_of(it.action), others=True)  # type: ignore[arg-type]
         await world.house.daemon.approvals.decide(it.no, "approve", ANN, it.seen, more=more)
         await settle(world.house)
         await world.order("fetch", url=f"{PAGE}b")
@@ -112,7 +112,7 @@ async def test_a_grant_covers_no_turn_with_others_words_unless_it_says_so(
     async with asking(tmp_path) as world:
         await world.order("fetch", url=f"{PAGE}a")
         [it] = await world.requests()
-        more = CallGrantWish(scope="always", pattern=pattern_of(it.action))  # type: ignore[arg-type]
+        more = PatternWish(scope="always", pattern=pattern_of(it.action))  # type: ignore[arg-type]
         await world.house.daemon.approvals.decide(it.no, "approve", ANN, it.seen, more=more)
         await settle(world.house)
         await world.say("/reset")
@@ -134,7 +134,7 @@ async def test_what_may_not_be_granted_is_refused_and_leaves_the_request(
             (CallPattern(tool="fetch", free=("url",)), True),
             (CallPattern(tool="fetch", exact={"url": f"{PAGE}b"}), False),
         ):
-            more = CallGrantWish(scope="always", pattern=pattern, others=others)
+            more = PatternWish(scope="always", pattern=pattern, others=others)
             with pytest.raises(InvalidError, match="approving more than request 1"):
                 await world.house.daemon.approvals.decide(it.no, "approve", ANN, it.seen, more=more)
         assert await pending(world, PAGE) and await world.house.daemon.approvals.granted(None) == []

@@ -127,8 +127,8 @@ async def world_of(folder: Path) -> AsyncIterator[World]:
         await house.daemon.cron.controls.add("ann", "mine", CronSpec(prompt="look", cron="0 7 1 1 *"), source="cli")
         await house.daemon.signals.controls.subscribe(world.agent.path, "build:*")
         await world.order("agent_create", name="scribe", prompt="write minutes")
-        await world.order("spawn", task="look", wait=False)
         await world.say("/reset")
+        await world.order("spawn", task="look", wait=False)  # a new conversation ends helpers
         yield world
 
 

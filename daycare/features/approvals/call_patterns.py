@@ -42,7 +42,7 @@ class CallPattern(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         )
 
 
-class CallGrantWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PatternWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a person approves along with a request: calls like it, in this `session` of the conversation or `always`.
 
     `others`: also in turns that have read others' words.
@@ -62,7 +62,7 @@ class CallGrantWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return hashlib.sha256(f"{it.content_hash}\n{self}".encode()).hexdigest()[:16]
 
 
-class CallGrant(msgspec.Struct, frozen=True, kw_only=True):
+class PatternGrant(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent may call without asking. `request` is the one it was given with; `session` None: in every one."""
 
     no: int
@@ -77,9 +77,7 @@ class CallGrant(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return str(
-            CallGrantWish(
-                scope="always" if self.session is None else "session", pattern=self.pattern, others=self.others
-            )
+            PatternWish(scope="always" if self.session is None else "session", pattern=self.pattern, others=self.others)
         )
 
     def covers(self, action: CallAction, session: int) -> bool:
@@ -94,14 +92,14 @@ def pattern_of(action: CallAction) -> CallPattern:
     return CallPattern(tool=action.tool, exact=exact, begins=begins)
 
 
-def check_wish(wish: CallGrantWish, it: Approval) -> None:
+def check_wish(wish: PatternWish, it: Approval) -> None:
     """Raise `InvalidError` GRANT_REFUSED for what may not be approved along with a request."""
     why = _refusal(wish, it)
     if why:
         raise InvalidError("GRANT_REFUSED", f"approving more than request {it.no}: {why}", hint="approve it alone")
 
 
-def _refusal(wish: CallGrantWish, it: Approval) -> str:
+def _refusal(wish: PatternWish, it: Approval) -> str:
     if not isinstance(it.action, CallAction):
         return "only calls of tools can be approved in advance"
     if it.suspicious:

@@ -15,7 +15,7 @@ from daycare.base.times import when
 from daycare.cli.command import Cli, command, default_command, show
 from daycare.cli.editor import edited, forget, kept_unless_saved, new_file
 from daycare.cli.render import one_line, plain, table, visible
-from daycare.features.approvals.call_patterns import CallGrantWish
+from daycare.features.approvals.call_patterns import PatternWish
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -296,7 +296,7 @@ def _agree(cli: Cli, found: Sequence[Json], question: str, *, yes: bool, more: J
         for each in found:
             show(approval_view(each))
         if more:
-            show(plain(f"From now on without asking: {msgspec.convert(more, CallGrantWish)}"))
+            show(plain(f"From now on without asking: {msgspec.convert(more, PatternWish)}"))
     if yes:
         return
     if not _can_ask(cli):

@@ -15,7 +15,7 @@ from daycare.base.durations import about
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import CHOICES_MAX, GRANT_MAX_S
 from daycare.base.messages import Choice
-from daycare.features.approvals.call_patterns import CallGrantWish, pattern_of
+from daycare.features.approvals.call_patterns import PatternWish, pattern_of
 from daycare.features.approvals.records import Approval, ApprovalState, CallAction
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService, Approver, Verdict, batch_hash
@@ -135,7 +135,7 @@ class ApprovalCommands:
             return await self._shown(agent, by, it)
         seen = words[1] if len(words) > 1 else it.content_hash
         if len(words) > 2 and words[2] in ("session", "always") and isinstance(it.action, CallAction):
-            more = CallGrantWish(
+            more = PatternWish(
                 scope="session" if words[2] == "session" else "always",
                 pattern=pattern_of(it.action),
                 others=it.action.others,
@@ -145,9 +145,7 @@ class ApprovalCommands:
             return await self._decided(agent, by, it, "approve", seen, more=more)
         return await self._decided(agent, by, it, "approve", seen)
 
-    async def _proposed(
-        self, agent: Agent, by: Approver, it: Approval, seen: str, more: CallGrantWish
-    ) -> CommandAnswer:
+    async def _proposed(self, agent: Agent, by: Approver, it: Approval, seen: str, more: PatternWish) -> CommandAnswer:
         """Show what would be approved in advance, with the button that does just that."""
         await self._service.check(it, by)
         if not self._is_open(it) or not _is_here(agent, it) or it.suspicious:
@@ -200,7 +198,7 @@ class ApprovalCommands:
         *,
         text: str = "",
         why: str = "",
-        more: CallGrantWish | None = None,
+        more: PatternWish | None = None,
     ) -> CommandAnswer:
         """Decide, and say so; what is not decided by this, or not yet, is shown as it is."""
         before = ""

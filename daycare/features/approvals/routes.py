@@ -24,7 +24,7 @@ from daycare.base.limits import (
     KEY_MAX_CHARS,
 )
 from daycare.base.scope import is_subusers
-from daycare.features.approvals.call_patterns import CallGrant, CallGrantWish, CallPattern, pattern_of
+from daycare.features.approvals.call_patterns import CallPattern, PatternGrant, PatternWish, pattern_of
 from daycare.features.approvals.records import (
     SEEN_MIN_CHARS,
     Approval,
@@ -59,9 +59,10 @@ _LISTED = {
     "findings": list[ApprovalFinding],
     "flags": list[str],
     "pattern": CallPattern | None,
+    "pattern_text": str,
     "others": bool,
 }
-_CALLS_GRANTED = With(CallGrant, {"path": str, "title": str})
+_CALLS_GRANTED = With(PatternGrant, {"path": str, "title": str})
 _SHOWN = _LISTED | {"text": str, "diff": str, "warnings": list[str], "asked": AskedWords | None}
 
 
@@ -88,7 +89,7 @@ class DecisionBody(RequestDocument, frozen=True, kw_only=True):
     seen: _Seen
     text: Annotated[str, msgspec.Meta(max_length=DOCUMENT_MAX_BYTES)] = ""
     why: _Why = ""
-    more: CallGrantWish | None = None
+    more: PatternWish | None = None
     user: str | None = None
 
 
@@ -262,7 +263,7 @@ class ApprovalRoutes:
             raise NotFoundError("GRANT_UNKNOWN", f"taking back {no}: there is no such grant", hint="daycare approvals")
         return answer(await self._call(await self._service.revoke(no, await self._person(request, wish.user))))
 
-    async def _call(self, grant: CallGrant) -> dict[str, Any]:
+    async def _call(self, grant: PatternGrant) -> dict[str, Any]:
         agent = await self._store.agents.get(grant.agent_id)
         fields: dict[str, Any] = msgspec.to_builtins(grant)
         return fields | {"path": agent.path if agent else "", "title": str(grant)}
@@ -319,6 +320,7 @@ def _listed(it: Approval) -> dict[str, Any]:
         "turn": it.turn,
         "grantable": it.grantable,
         "pattern": pattern_of(it.action) if isinstance(it.action, CallAction) and not it.suspicious else None,
+        "pattern_text": str(pattern_of(it.action)) if isinstance(it.action, CallAction) else "",
         "others": isinstance(it.action, CallAction) and it.action.others,
     }
 

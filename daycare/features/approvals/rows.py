@@ -12,7 +12,7 @@ from daycare.base.messages import Message, ToolCall
 from daycare.features.approvals import rows_deciding as deciding
 from daycare.features.approvals import rows_grants, rows_room
 from daycare.features.approvals import rows_requests as rows
-from daycare.features.approvals.call_patterns import CallGrant, CallGrantWish
+from daycare.features.approvals.call_patterns import PatternGrant, PatternWish
 from daycare.features.approvals.records import (
     GRANTABLE,
     Approval,
@@ -94,7 +94,7 @@ class ApprovalRows(Rows):
         by: str,
         why: str = "",
         once: bool = False,
-        more: CallGrantWish | None = None,
+        more: PatternWish | None = None,
     ) -> tuple[Approval, bool]:
         """Decide a request, do what it asks for, and tell the agent, all or nothing; return whether it was new.
 
@@ -261,7 +261,7 @@ class ApprovalRows(Rows):
 
         await self._write(run)
 
-    async def call_grants(self, agent_id: str | None = None) -> list[CallGrant]:
+    async def call_grants(self, agent_id: str | None = None) -> list[PatternGrant]:
         """Return the calls that an agent, or any, may make without asking."""
         return rows_grants.find(self._reader, agent_id)
 

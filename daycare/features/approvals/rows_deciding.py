@@ -15,7 +15,7 @@ from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.times import local_time
 from daycare.features.approvals import rows_grants, rows_room
 from daycare.features.approvals import rows_requests as rows
-from daycare.features.approvals.call_patterns import CallGrantWish
+from daycare.features.approvals.call_patterns import PatternWish
 from daycare.features.approvals.records import (
     SEEN_MIN_CHARS,
     Action,
@@ -73,7 +73,7 @@ def decide(
     why: str,
     *,
     once: bool = False,
-    more: CallGrantWish | None = None,
+    more: PatternWish | None = None,
 ) -> tuple[Approval, bool]:
     """Decide a request, do what it asks for, grant `more`, and tell the agent; return whether it was new."""
     it = _must(tx, no)

@@ -7,7 +7,7 @@ import msgspec
 
 from daycare.base.errors import BusyError
 from daycare.base.limits import CALL_GRANTS_MAX
-from daycare.features.approvals.call_patterns import CallGrant, CallGrantWish, CallPattern, check_wish
+from daycare.features.approvals.call_patterns import CallPattern, PatternGrant, PatternWish, check_wish
 from daycare.features.approvals.records import Approval
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.writer import Tx
@@ -16,7 +16,7 @@ _COLUMNS: Final = "no, request, agent_id, user, by, session, others, pattern, cr
 _pattern = msgspec.json.Decoder(CallPattern).decode
 
 
-def add(tx: Tx, it: Approval, wish: CallGrantWish, by: str) -> None:
+def add(tx: Tx, it: Approval, wish: PatternWish, by: str) -> None:
     """Grant what a person approves along with a request. Raises as `check_wish`, `BusyError` GRANTS_MAX."""
     check_wish(wish, it)
     tx.run("DELETE FROM call_grants WHERE agent_id = ? AND session < ?", (it.agent_id, it.session))
@@ -39,13 +39,13 @@ def add(tx: Tx, it: Approval, wish: CallGrantWish, by: str) -> None:
     )
 
 
-def find(db: apsw.Connection, agent_id: str | None = None) -> list[CallGrant]:
+def find(db: apsw.Connection, agent_id: str | None = None) -> list[PatternGrant]:
     """Return what was granted to an agent, or to all."""
     found = db.execute(
         f"SELECT {_COLUMNS} FROM call_grants WHERE ?1 IS NULL OR agent_id = ?1 ORDER BY no LIMIT 1000", (agent_id,)
     )
     return [
-        CallGrant(
+        PatternGrant(
             no=int(str(no)),
             request=int(str(request)),
             agent_id=str(agent),

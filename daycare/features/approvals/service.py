@@ -20,7 +20,7 @@ from daycare.base.events import ApprovalDecided, ApprovalRequested, ApprovalUsed
 from daycare.base.limits import APPROVALS_PAGE, DOCUMENT_REASON_MAX_CHARS, GRANT_MAX_S
 from daycare.base.messages import Origin
 from daycare.features.approvals.approvers import Approvers
-from daycare.features.approvals.call_patterns import CallGrant, CallGrantWish
+from daycare.features.approvals.call_patterns import PatternGrant, PatternWish
 from daycare.features.approvals.display import Display, Reach
 from daycare.features.approvals.records import (
     GRANTABLE,
@@ -247,7 +247,7 @@ class ApprovalsService:
         why: str = "",
         whole: bool = False,
         once: bool = False,
-        more: CallGrantWish | None = None,
+        more: PatternWish | None = None,
     ) -> Approval:
         """Approve, edit or reject a request as `seen`, the content hash or its beginning.
 
@@ -375,11 +375,11 @@ class ApprovalsService:
         )
         return True
 
-    async def granted(self, user: str | None) -> list[CallGrant]:
+    async def granted(self, user: str | None) -> list[PatternGrant]:
         """Return the calls that a person, or anybody, has approved in advance."""
         return [it for it in await self._rows.call_grants() if user in (None, it.user)]
 
-    async def revoke(self, no: int, by: Approver) -> CallGrant:
+    async def revoke(self, no: int, by: Approver) -> PatternGrant:
         """Take back calls that were approved in advance: from now on each is asked for. Raises `NotFoundError`."""
         found = next((it for it in await self._rows.call_grants() if it.no == no), None)
         if found is None:

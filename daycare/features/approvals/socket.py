@@ -14,7 +14,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.events import ApprovalDecided, ApprovalRequested
 from daycare.base.limits import APPROVALS_PAGE, DOCUMENT_MAX_BYTES, DOCUMENT_REASON_MAX_CHARS
-from daycare.features.approvals.call_patterns import CallGrantWish, pattern_of
+from daycare.features.approvals.call_patterns import PatternWish, pattern_of
 from daycare.features.approvals.records import SEEN_MIN_CHARS, Approval, ApprovalFinding, ApprovalState, CallAction
 from daycare.features.approvals.routes import approver_of
 from daycare.features.approvals.rows import ApprovalRows
@@ -169,7 +169,7 @@ class DecidingOnSocket(SocketPart):
         if wish.more is not None:
             if not isinstance(it.action, CallAction):
                 raise InvalidError("GRANT_REFUSED", f"approving more than {wish.request_id}: it is no call of a tool")
-            more = CallGrantWish(scope=wish.more, pattern=pattern_of(it.action), others=it.action.others)
+            more = PatternWish(scope=wish.more, pattern=pattern_of(it.action), others=it.action.others)
         await self._service.decide(it.no, verdict, by, seen, why=wish.why, once=True, more=more)
         await self._socket.send(Ok(id=wish.id or wish.request_id))
 

@@ -26,7 +26,14 @@ class MarkedPassage(NamedTuple):
 async def listed(visit: Visit) -> dict[str, Any]:
     """Return a page of requests with their texts, decided ones with `?all`; the one that `?no` names with all of it."""
     no, before, everything = visit.query.get("no", ""), visit.query.get("before", ""), "all" in visit.query
-    values: dict[str, Any] = {"title": "Approvals", "all": everything, "granted": (), "next": None, "one": ""}
+    values: dict[str, Any] = {
+        "title": "Approvals",
+        "all": everything,
+        "granted": (),
+        "calls": (),
+        "next": None,
+        "one": "",
+    }
     if no.isdecimal():
         one = await visit.get("/v1/approvals/{no}", no=no)
         return values | {"approvals": [_readable(one, len(one["diff"]))], "one": no}
