@@ -49,6 +49,11 @@ class Directory:
             raise NotFoundError("AGENT_UNKNOWN", f"looking up {path}: no such agent", hint="daycare agents")
         return agent
 
+    async def last(self, path: str) -> Agent:
+        """Return the agent at a path, else the one that has ended there last; raises `NotFoundError`."""
+        agent = await self._store.agents.last(path)
+        return agent if agent is not None and agent.state == "dead" else await self.at(path)
+
     async def of_user(self, path: str, user: str) -> Agent:
         """Return the agent at a path if it is of `user`: until there are rules, others' are out of reach."""
         agent = await self.at(path)

@@ -45,6 +45,12 @@ class NewAgentBody(RequestDocument, frozen=True, kw_only=True):
     config: AgentConfig = AgentConfig()
 
 
+class OneAgent(PathQuery, frozen=True, kw_only=True):
+    """An agent; with `ended` also the last that has ended at this path, where nobody lives."""
+
+    ended: bool = False
+
+
 class Addressed(Protocol):
     """What knows where agents are."""
 
@@ -143,13 +149,14 @@ class AgentRoutes:
                 "timers": list[Timer],
             }
         },
-        query=PathQuery,
+        query=OneAgent,
     )
     async def show(self, request: Request) -> Response:
         """Show one agent with what waits, what was said last, and its timers."""
-        path = query(request, PathQuery).path
-        caller_of(request).check_path(path)
-        agent = await agent_at(self._services, path)
+        wish = query(request, OneAgent)
+        caller_of(request).check_path(wish.path)
+        directory = self._services.directory
+        agent = await (directory.last(wish.path) if wish.ended else agent_at(self._services, wish.path))
         return answer(
             {
                 "agent": agent_view(self._services, agent),

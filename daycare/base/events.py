@@ -47,6 +47,7 @@ from daycare.base.events_work import TaskEnded as TaskEnded
 from daycare.base.events_work import TaskProgressed as TaskProgressed
 from daycare.base.events_work import TaskStarted as TaskStarted
 from daycare.base.events_work import TimerCancelled as TimerCancelled
+from daycare.base.events_work import TimerSet as TimerSet
 from daycare.base.events_work import WebhookAdded as WebhookAdded
 from daycare.base.events_work import WebhookChanged as WebhookChanged
 from daycare.base.events_work import WebhookRemoved as WebhookRemoved
@@ -407,6 +408,7 @@ AnyEvent = (
     | CronFailed
     | CronBroken
     | CronChanged
+    | TimerSet
     | TimerCancelled
     | TaskStarted
     | TaskProgressed

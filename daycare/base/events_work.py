@@ -106,6 +106,13 @@ class SignalUnsubscribed(Event, frozen=True, kw_only=True, tag="signal.unsubscri
     pattern: str
 
 
+class TimerSet(Event, frozen=True, kw_only=True, tag="timer.set"):
+    """A message to the agent at `path` waits for its time, such as a reminder; `timer` is its number."""
+
+    timer: int
+    due_at: int
+
+
 class TimerCancelled(Event, frozen=True, kw_only=True, tag="timer.cancelled"):
     """Somebody has cancelled a reminder of the agent at `path`; `timer` was its number."""
 

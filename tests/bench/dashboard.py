@@ -77,7 +77,7 @@ def _start(call: Call, text: str) -> object:
 
 
 def _schedule(call: Call, text: str) -> object:
-    return call("POST", "/v1/cron", {"spec": {"cron": "0 8 * * *", "prompt": text}})
+    return call("POST", "/v1/cron", {"id": text.replace(" ", "-"), "spec": {"cron": "0 8 * * *", "prompt": text}})
 
 
 def _signal(call: Call, text: str) -> object:

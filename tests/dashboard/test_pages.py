@@ -62,6 +62,28 @@ def test_what_is_not_there_is_said_in_words_with_its_hint(network: Network) -> N
     assert "no such agent" in answer.text and "<code>daycare agents</code>" in answer.text
 
 
+def test_an_agent_that_has_ended_is_read_and_can_be_taken_back(network: Network) -> None:
+    path = "/ann/agent/gone"
+    network.locally("POST", "/v1/agents", {"path": path})
+    network.locally("POST", "/v1/messages", {"text": "water the fern", "path": path, "wait_s": 20})
+    network.locally("DELETE", "/v1/agent", path=path)
+    for tab, text in (("", "water the fern"), ("?tab=turns", "water the fern"), ("?tab=budget", "water the fern")):
+        page = network.call("operator", "GET", f"/agents{path}{tab}")
+        assert page.status_code == 200 and text in page.text and "/v1/agent/restore" in page.text, tab
+    assert "/v1/agent/restore" not in network.call("read", "GET", f"/agents{path}").text
+    assert network.call("bob", "GET", f"/agents{path}").status_code == 404, "it was another person's"
+    network.locally("POST", "/v1/agent/restore", path=path)
+    assert "/v1/agent/restore" not in network.call("operator", "GET", f"/agents{path}").text
+
+
+def test_a_turn_without_a_prompt_offers_none(network: Network) -> None:
+    network.locally("POST", "/v1/messages", {"text": "hello", "wait_s": 20})
+    [turn] = network.locally("GET", "/v1/history", path="/ann/direct")["turns"][:1]
+    status = network.call("operator", "GET", f"/v1/turns/{turn['turn']}/prompt").status_code
+    shown = "Memories used" in network.call("operator", "GET", "/agents/ann/direct").text
+    assert (status == 200) == shown == turn["prompted"]
+
+
 def test_files_are_kept_by_the_browser_until_they_change(network: Network) -> None:
     address = re.search(r'src="(/static/app\.js\?\w+)"', network.call("operator", "GET", "/").text)
     assert address is not None

@@ -1,7 +1,7 @@
 """What was spent day by day, summed by the store: there may be very many agents, and people look at a hundred days."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 import apsw
@@ -42,7 +42,7 @@ class Summed(NamedTuple):
 
 
 def summed(db: apsw.Connection, first: str, last: str, by: By, path: str, groups: int) -> Summed:
-    """Return what was spent at or below a path from one day to another. It looks at every row of that time, twice.
+    """Return what was spent at or below a path from one day to another. It looks at every row of that time.
 
     Which groups are shown is asked first, so that the rows of all others are added up where they are.
     """
@@ -59,20 +59,29 @@ def summed(db: apsw.Connection, first: str, last: str, by: By, path: str, groups
     order = sorted(names, key=lambda it: (weights[it, "cost"], weights[it, "tokens"], it), reverse=True)
     kept = order[:groups]
     shown = {name: group for group in kept for name in names[group]}
-    rows = _each(
-        db, parts, f"CASE WHEN {key} IN (SELECT value FROM json_each(?4)) THEN {key} ELSE '' END, key, {_SUMS}",
-        first, last, msgspec.json.encode([*shown]).decode(), by="1, 2",
-    )  # fmt: skip
     sums: dict[tuple[str, str], tuple[int, ...]] = {}
+    few = f"{key} IN (SELECT value FROM json_each(?4))"
+    rows = _each(
+        db, parts, f"{key}, key, {_SUMS}", first, last, msgspec.json.encode([*shown]).decode(), where=few, by="1, 2"
+    )
     for name, day, *numbers in rows:
-        at, more = (str(day), shown.get(str(name), OTHERS)), tuple(int(str(number)) for number in numbers)
-        sums[at] = tuple(map(sum, zip(sums[at], more, strict=True))) if at in sums else more
+        _add(sums, (str(day), shown[str(name)]), numbers)
+    rest: dict[tuple[str, str], tuple[int, ...]] = {}
+    for day, *numbers in _each(db, parts, f"key, {_SUMS}", first, last):
+        _add(rest, (str(day), OTHERS), numbers)
+    for (day, _), taken in sums.items():
+        _add(rest, (day, OTHERS), [-number for number in taken])
+    if len(order) > groups:
+        sums |= {at: numbers for at, numbers in rest.items() if any(numbers)}
     places = {name: place for place, name in enumerate(kept)}
     days = sorted(sums, key=lambda at: (at[0], places.get(at[1], len(kept))))
-    unpriced = {
-        str(model) for (model, count) in _each(db, parts, f"{_KEYS['model']}, max(unpriced)", first, last) if count
-    }
-    return Summed(kept, [DaySum(*at, sums[at]) for at in days], unpriced)
+    models = _each(db, parts, _KEYS["model"], first, last, where="unpriced > 0")
+    return Summed(kept, [DaySum(*at, sums[at]) for at in days], {str(model) for (model,) in models})
+
+
+def _add(sums: dict[tuple[str, str], tuple[int, ...]], at: tuple[str, str], numbers: Iterable[object]) -> None:
+    more = tuple(int(str(number)) for number in numbers)
+    sums[at] = tuple(map(sum, zip(sums[at], more, strict=True))) if at in sums else more
 
 
 def _each(
@@ -82,9 +91,12 @@ def _each(
     first: str,
     last: str,
     *more: str,
+    where: str = "1",
     by: str = "1",
 ) -> Iterator[tuple[object, ...]]:
     for root, which in parts:
         yield from fetch(
-            db, f"SELECT {what} FROM spending WHERE {_DAYS} AND {which} GROUP BY {by}", (root, first, last, *more)
+            db,
+            f"SELECT {what} FROM spending WHERE {_DAYS} AND {which} AND {where} GROUP BY {by}",
+            (root, first, last, *more),
         )

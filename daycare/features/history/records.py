@@ -8,7 +8,8 @@ from daycare.base.messages import Message
 class ToldTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that has ended, with all that was said, called and attached in it, and what its models took.
 
-    `replaced_by` is the turn that stands in its place: no later prompt had this one.
+    `replaced_by` is the turn that stands in its place: no later prompt had this one. Without `prompted` no model was
+    asked, or what it was shown is not kept any more.
     """
 
     turn: int
@@ -24,6 +25,7 @@ class ToldTurn(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
     cost_micros: int = 0
     replaced_by: int | None = None
+    prompted: bool = True
 
 
 class PastSession(msgspec.Struct, frozen=True, kw_only=True):

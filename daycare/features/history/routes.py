@@ -23,8 +23,9 @@ _NEWEST = 2**62
 
 
 class HistoryQuery(PathQuery, frozen=True, kw_only=True):
-    """A page of an agent's turns: the newest below `before`."""
+    """A page of an agent's turns: the newest below `before`; with `ended` also of one that has ended at this path."""
 
+    ended: bool = False
     before: Number = _NEWEST
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 20
 
@@ -53,7 +54,7 @@ class HistoryRoutes:
         """Read what was said with an agent, over all its sessions, the newest turn first."""
         wish, caller = query(request, HistoryQuery), caller_of(request)
         caller.check_path(wish.path)
-        agent = await self._directory.at(wish.path)
+        agent = await (self._directory.last if wish.ended else self._directory.at)(wish.path)
         if caller.own_only and is_subusers(agent.path):
             raise NotFoundError("AGENT_UNKNOWN", f"looking up {wish.path}: no such agent", hint="daycare agents")
         return answer(await self._rows.page(agent.id, before=wish.before, limit=wish.limit))

@@ -34,7 +34,7 @@ class HistoryRows(Rows):
         more = False
         for row in self._reader.execute(
             "SELECT t.turn, t.session, t.trace, t.started_at, h.ended_at, h.state, h.error, h.messages,"
-            " t.replaced_by"
+            " t.replaced_by, EXISTS (SELECT 1 FROM prompts p WHERE p.turn = t.turn)"
             " FROM turns t JOIN history h ON h.turn = t.turn WHERE t.agent_id = ? AND t.turn < ?"
             " AND t.session > ? AND h.state NOT IN ('split', 'continued') ORDER BY t.turn DESC LIMIT ?",
             (agent_id, before, APART, limit + 1),
@@ -68,7 +68,7 @@ class HistoryRows(Rows):
 
 
 def _turn(row: tuple[Any, ...]) -> ToldTurn:
-    turn, session, trace, started_at, ended_at, state, error, messages, replaced_by = row
+    turn, session, trace, started_at, ended_at, state, error, messages, replaced_by, prompted = row
     return ToldTurn(
         turn=turn,
         session=session,
@@ -79,4 +79,5 @@ def _turn(row: tuple[Any, ...]) -> ToldTurn:
         error=error or "",
         messages=_decode(messages),
         replaced_by=replaced_by,
+        prompted=bool(prompted),
     )

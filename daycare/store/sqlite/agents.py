@@ -86,6 +86,10 @@ class Agents:
         """Return the living (or parked) agent on a path."""
         return _AGENTS.one(self._reader, "path = ? AND state <> 'dead'", (path,))
 
+    async def last(self, path: str) -> Agent | None:
+        """Return who lives on a path, else who lived there last."""
+        return _AGENTS.one(self._reader, "path = ? ORDER BY incarnation DESC LIMIT 1", (path,))
+
     async def get(self, agent_id: str) -> Agent | None:
         """Return one incarnation, dead ones included."""
         return _AGENTS.one(self._reader, "id = ?", (agent_id,))

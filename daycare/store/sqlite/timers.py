@@ -6,7 +6,7 @@ import apsw
 import msgspec
 
 from daycare.base.errors import BusyError, ConflictError, DaycareError, NotFoundError
-from daycare.base.events import TimerCancelled
+from daycare.base.events import TimerCancelled, TimerSet
 from daycare.base.limits import TIMERS_MAX_PER_AGENT
 from daycare.base.messages import Envelope, Lane, read_envelope
 from daycare.store.records import NewTimer, Timer
@@ -96,7 +96,10 @@ def insert(tx: Tx, agent_id: str, key: str, due_at: int, envelope: Envelope) -> 
         (agent_id, key, envelope.user, str(envelope.origin), due_at, _encode(envelope).decode(), tx.now),
     )
     tx.commit.timers = True
-    return tx.db.last_insert_rowid()
+    no = tx.db.last_insert_rowid()
+    if envelope.lane is not Lane.CONTROL:  # a deadline is part of what waits, which has events of its own
+        tx.commit.events.append(TimerSet(**_about(tx, agent_id, envelope), timer=no, due_at=due_at))
+    return no
 
 
 def _cancel(tx: Tx, no: int) -> Timer:
@@ -114,15 +117,12 @@ def _cancel(tx: Tx, no: int) -> Timer:
             hint="daycare task cancel NAME ends a task",
         )
     tx.run("DELETE FROM timers WHERE no = ?", (no,))
-    about: dict[str, Any] = {
-        "at_ms": tx.now,
-        "path": it.to,
-        "user": it.user,
-        "agent_id": timer.agent_id,
-        "trace": it.trace,
-    }
-    tx.commit.events.append(TimerCancelled(**about, timer=no))
+    tx.commit.events.append(TimerCancelled(**_about(tx, timer.agent_id, it), timer=no))
     return timer
+
+
+def _about(tx: Tx, agent_id: str, it: Envelope) -> dict[str, Any]:
+    return {"at_ms": tx.now, "path": it.to, "user": it.user, "agent_id": agent_id, "trace": it.trace}
 
 
 def _fire(tx: Tx, now_ms: int, limit: int) -> int:

@@ -28,12 +28,15 @@ TABS: Final[Mapping[str, Tab]] = {
     "settings": Tab("Settings", _offered),
 }
 
+_OF_ENDED: Final = ("talk", "turns")  # an agent that has ended has nothing before it
+
 
 async def one(visit: Visit) -> dict[str, Any]:
     """Return an agent, and what its tab shows."""
     path, asked = f"/{visit.segment('path')}", visit.query.get("tab", "")
-    tab = asked if asked in TABS else "talk"
-    found = await visit.get("/v1/agent", path=path)
+    found = await visit.get("/v1/agent", path=path, ended=True)
+    tabs = {name: TABS[name] for name in (_OF_ENDED if found["agent"]["state"] == "dead" else TABS)}
+    tab = asked if asked in tabs else "talk"
     today = (await visit.get("/v1/spend/today", paths=path))["spent"].get(path)
-    values = {"title": path, "tab": tab, "tabs": TABS, "watch": path, "today": today}
+    values = {"title": path, "tab": tab, "tabs": tabs, "watch": path, "today": today}
     return {**values, **found, **await TABS[tab].load(visit, path)}

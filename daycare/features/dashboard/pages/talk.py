@@ -33,7 +33,7 @@ async def page_of_turns(visit: Visit, path: str) -> dict[str, Any] | None:
     """Return a page of turns, the oldest first, each message as it is shown; None for whoever may not read it."""
     before = visit.query.get("before", "")
     asked = int(before) if before.isdecimal() else None
-    found = await visit.get_if_seen("/v1/history", path=path, before=asked, limit=_shown(visit))
+    found = await visit.get_if_seen("/v1/history", path=path, before=asked, limit=_shown(visit), ended=True)
     if found is None:
         return None
     turns = [_turn(turn) for turn in reversed(found["turns"])]

@@ -102,7 +102,11 @@ _CRON: Final = "cron.due,cron.ran,cron.missed,cron.failed,cron.broken,cron.chang
 TABS: Final[Mapping[str, WorkTab]] = {
     "schedule": WorkTab("Schedule", _schedule, _CRON),
     "tasks": WorkTab("Tasks", _tasks, "task.started,task.progress,task.ended"),
-    "timers": WorkTab("Timers", _timers, "timer.cancelled,turn.finished"),
+    "timers": WorkTab(
+        "Timers",
+        _timers,
+        "timer.set,timer.cancelled,message.accepted,turn.waiting,task.started,task.ended,turn.finished",
+    ),
     "signals": WorkTab("Signals", _signals, "signal.fired,signal.subscribed,signal.unsubscribed"),
     "dead": WorkTab("Dead letters", _dead, "dead.lettered,dead.replayed,dead.pruned"),
     "hooks": WorkTab("Webhooks", _hooks, "webhook.added,webhook.changed,webhook.rotated,webhook.removed"),
