@@ -71,10 +71,11 @@ const fits = (old, now) => old && !old.id && old.nodeType === now.nodeType && ol
 let asking = null;
 let again = false;
 let restUntil = 0;
+let leaving = false; // what the page shows is about to go, and another page is led to
 let ended = false; // this browser was logged out: to ask again would only count as guessing
 
 export async function refresh() {
-  if (ended) return;
+  if (ended || leaving) return;
   if (asking) return void (again = true);
   const began = performance.now();
   asking = fetch(location.href, { headers: { accept: "text/html" } });
@@ -232,6 +233,7 @@ document.addEventListener("submit", async (event) => {
     form.dispatchEvent(new CustomEvent("daycare:send", { bubbles: true, detail: sent }));
     const what = form.dataset.call.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(form.querySelector(`[data-name="${name}"]`).value));
     const before = typed(form);
+    leaving = form.dataset.then !== undefined;
     const said = await call(what, sent.body);
     for (const each of sent.after) await each(said);
     refused(form, null);
@@ -241,6 +243,7 @@ document.addEventListener("submit", async (event) => {
     else await refresh();
     if (form.dataset.fresh !== undefined && typed(form) === before) form.reset(); // from now on it shows what the page says
   } catch (error) {
+    leaving = false;
     refused(form, error);
   } finally {
     if (button) button.disabled = false;
