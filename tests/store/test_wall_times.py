@@ -23,6 +23,9 @@ TIMES: Final = {
         file_changes.created_at file_changes.undone_at
         behaviour_states.at budgets.updated_at call_grants.created_at connector_memory.at cron_jobs.created_at cron_jobs.removed_at
         cron_jobs.updated_at cron_runs.started_at cron_runs.until_at dead_letters.replayed_at documents.created_at
+        behaviour_states.at budgets.updated_at call_grants.created_at connector_memory.at
+        cron_jobs.created_at cron_jobs.removed_at cron_jobs.updated_at
+        cron_runs.started_at cron_runs.until_at dead_letters.replayed_at documents.created_at
         dropped_letters.first_at forgetting.at_ms forgotten_turns.at_ms memories.at_ms secrets.created_at
         sessions.ended_at sessions.started_at signal_subscriptions.created_at
         signals.created_at steps.at strangers.first_at strangers.last_at summaries.created_at tasks.created_at
