@@ -10,6 +10,7 @@ over its journal when the answer is among its rows.
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -347,7 +348,7 @@ class Thinker:
                 kind="tool",
                 name=call.name,
                 state="started",
-                idempotent=self._runner.idempotent(call.name),
+                idempotent=True,  # as long as it is only looked at, and a person asked
                 at_ms=self._clock.now_ms(),
                 call_id=call.id,
                 arguments=call.arguments,
@@ -365,7 +366,14 @@ class Thinker:
                 done = Done("not run: this turn has no step left; answer in words now", "error")
             elif len(course.results) < TOOL_CALLS_MAX:
                 done = await self._runner.run(
-                    course.agent, course.user, course.turn, number, call, course.chains, self._progress(course, step)
+                    course.agent,
+                    course.user,
+                    course.turn,
+                    number,
+                    call,
+                    course.chains,
+                    self._progress(course, step),
+                    partial(self._begin, step),
                 )
             else:
                 done = Done(f"not run: {TOOL_CALLS_MAX} calls at a time are the most", "error")
@@ -385,6 +393,11 @@ class Thinker:
             if done.status == "uncertain":
                 course.warnings.append(warning(call))
             self._tool_finished(course, number, call, done.status)
+
+    async def _begin(self, step: Step) -> None:
+        """Note that a tool begins now that must not run again."""
+        if not self._runner.idempotent(step.name):
+            await with_retry(lambda: self._store.turns.journal([replace(step, idempotent=False)]))
 
     def _progress(self, course: Course, step: Step) -> Callable[[str], None]:
         def say(text: str) -> None:

@@ -128,8 +128,12 @@ class Runner:
         call: ToolCall,
         chains: Chains = Chains(),  # noqa: B008  # immutable
         progress: Callable[[str], None] = lambda _: None,
+        begins: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     ) -> Done:
-        """Run one call. `chains` say how the turn came about; `progress` hears how far a long call is."""
+        """Run one call. `chains` say how the turn came about; `progress` hears how far a long call is.
+
+        `begins` is awaited before the tool itself runs: until then nothing has been brought about but a request.
+        """
         tool = self._catalogue.get(call.name)
         allowed = tuple(spec.name for spec in self.specs(agent))
         if tool is None or call.name not in allowed:
@@ -162,6 +166,7 @@ class Runner:
                                     asked = await self._gate.ask(agent, user, turn, step, call, "")
                                     if asked:
                                         return Done(asked, origins=())
+                                await begins()
                                 ran = True
                                 result = await tool.run(context, arguments)
                             break

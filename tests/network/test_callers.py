@@ -57,6 +57,7 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
             assert (answer.status_code, code(answer)) == (404, "ROUTE_UNKNOWN"), f"{may} {method} {path}"
     decisions = {"GET /v1/approvals", "GET /v1/approvals/1", "POST /v1/approvals/approve", "GET /v1/openapi.json"}
     decisions |= {"POST /v1/approvals/1/decide", "POST /v1/approvals/1/undo", "POST /v1/approvals/reject"}
+    decisions.add("POST /v1/approvals/grants/1/revoke")
     talk = {"POST /v1/messages", "POST /v1/stop", "GET /v1/inbox", "GET /v1/replies", "POST /v1/replies/ack"}
     talk |= {"POST /v1/files", "GET /v1/files/1", "POST /v1/approvals/auto"}
     openai = {"GET models", "GET models/1", "POST chat/completions", "POST embeddings"}
