@@ -19,7 +19,8 @@ from daycare.features.budgets.overview import OVERVIEW_GROUPS_MAX, SpendOverview
 from daycare.features.budgets.records import Spent
 from daycare.features.budgets.rows_overview import By
 
-PATHS_MAX: Final = 300  # in one look at today
+PATHS_MAX: Final = 300  # in one look at today ...
+PATHS_MAX_CHARS: Final = 12_000  # ... which have to fit into the head of a request
 
 _Path = Annotated[str, msgspec.Meta(max_length=PATH_MAX_CHARS)]
 
@@ -60,7 +61,7 @@ class Days(RequestDocument, frozen=True, kw_only=True):
 class TodayQuery(RequestDocument, frozen=True, kw_only=True):
     """Paths with a comma between them; those that are not somebody's are left out."""
 
-    paths: Annotated[str, msgspec.Meta(max_length=PATHS_MAX * (PATH_MAX_CHARS + 1))]
+    paths: Annotated[str, msgspec.Meta(max_length=PATHS_MAX_CHARS)]
 
 
 class Sums(Days, frozen=True, kw_only=True):
