@@ -6,7 +6,10 @@ The daemon imports none of the libraries that read files; `parsing.py` does, in 
 import json
 import os
 import sys
-from subprocess import DEVNULL
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from subprocess import DEVNULL, PIPE
 from typing import Final
 
 import trio
@@ -60,19 +63,31 @@ async def text_of(
     async with _places:
         with trio.move_on_after(READ_LATE_S):
             try:
-                done = await trio.run_process(
-                    command,
-                    stdin=json.dumps(asked).encode() + b"\n" + data,
-                    capture_stdout=True,
-                    stderr=DEVNULL,
-                    check=False,
-                    env=_ENVIRONMENT,
-                    cwd=os.sep,
-                )
+                return _answer(*await _run(command, json.dumps(asked).encode() + b"\n" + data))
             except OSError as error:
                 raise UnavailableError("FILE_READER", f"it cannot be read now: {error.strerror}") from error
-            return _answer(done.returncode, done.stdout)
     raise _unreadable(f"it takes longer than {READ_LATE_S:g} s; a part of it could be read")
+
+
+async def _run(command: Sequence[str], given: bytes) -> tuple[int, bytes]:
+    """Return how a process ended that was `given` this, and what it said; one that says too much is killed."""
+    said = bytearray()
+    async with trio.open_nursery() as nursery:
+        start = partial(trio.run_process, command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, check=False)
+        process = await nursery.start(partial(start, env=_ENVIRONMENT, cwd=os.sep))
+        nursery.start_soon(_give, process.stdin, given)
+        async for part in process.stdout:
+            said += part
+            if len(said) > ANSWER_MAX_BYTES:
+                process.kill()
+                break
+    return process.returncode, bytes(said)
+
+
+async def _give(stream: trio.abc.SendStream, given: bytes) -> None:
+    async with stream:
+        with suppress(trio.BrokenResourceError):  # it has ended: how, tells its status
+            await stream.send_all(given)
 
 
 def _answer(status: int, said: bytes) -> str:

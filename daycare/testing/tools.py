@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from daycare.base.tool import STAYS
 from daycare.plugin import Plugin, StructTool, ToolContext
 
 
@@ -47,7 +48,7 @@ def _append(line: str) -> None:
 plugin = Plugin(
     name="testing",
     tools=(
-        StructTool("note", NoteWord, _note, idempotent=True),
-        StructTool("charge", Charge, _charge, idempotent=False),
+        StructTool("note", NoteWord, _note, idempotent=True, **STAYS),
+        StructTool("charge", Charge, _charge, idempotent=False, **STAYS),
     ),
 )

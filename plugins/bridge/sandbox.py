@@ -49,8 +49,7 @@ def wrapped(command: Sequence[str], folder: Path, readable: Sequence[str], wish:
         "--new-session",
         *_NO_RIGHTS,
         *_APART,
-        "--proc",
-        "/proc",
+        *("--proc", "/proc", "--remount-ro", "/proc"),  # root may write the kernel's settings without any right
         "--dev",
         "/dev",
     ]
@@ -95,8 +94,7 @@ def _bubblewrap() -> tuple[str, str]:
         "--ro-bind",
         "/",
         "/",
-        "--proc",
-        "/proc",
+        *("--proc", "/proc", "--remount-ro", "/proc"),
         "--",
         "/bin/true",
     ]
