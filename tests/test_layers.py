@@ -17,6 +17,7 @@ FLOORS = {
     "config": SERVICES,
     "settings": SERVICES,
     "observe": SERVICES,
+    "formats": SERVICES,
     "plugin": SERVICES,
     "messenger": SERVICES,
     "webhook": SERVICES,
@@ -64,7 +65,7 @@ BETWEEN_FEATURES = {  # from, to; what one needs of another, it says here
     ("signals", "budgets"),  # what beats by itself needs one
 }
 BESIDE = "testing"
-SEAM = ("plugin", "webhook", "messenger", "base")  # what a plugin may import
+SEAM = ("plugin", "webhook", "messenger", "formats", "base")  # what a plugin may import
 ONLY_IN = {
     "apsw": {"store"},
     "numpy": {"features.memory"},

@@ -10,10 +10,14 @@ import h11
 import trio
 
 from daycare.base.errors import InvalidError, UnavailableError
+from daycare.base.limits import FILE_MAX_BYTES
+from daycare.formats import reading as formats
 from daycare_plugins.web.addresses import PublicNetwork
 
 WEB_DEADLINE_S: Final = 30.0  # for all of it
-WEB_MAX_BYTES: Final = 4 * 1024 * 1024  # of a page as it is sent, and as it is unpacked
+WEB_MAX_BYTES: Final = (
+    4 * 1024 * 1024
+)  # of a page as it is sent, and as it is unpacked; a document may have FILE_MAX_BYTES
 WEB_REDIRECTS_MAX: Final = 5
 URL_MAX_CHARS: Final = 2_000
 
@@ -140,9 +144,11 @@ async def _asked(stream: trio.abc.Stream, place: SplitResult) -> tuple[WebPage, 
         return WebPage("", answer.status_code, "", "", b""), headers["location"]
     media_type, _, more = headers.get("content-type", "text/html").partition(";")
     media_type = media_type.strip().lower()
-    if not media_type.startswith(_TEXTS) and not media_type.endswith(_TEXTS_END):
-        raise InvalidError("WEB_TYPE", f"{place.hostname} sends {media_type[:60]}, which is not a text")
-    body = await _body(stream, peer, headers.get("content-encoding", "").strip().lower())
+    text = media_type.startswith(_TEXTS) or media_type.endswith(_TEXTS_END)
+    if not text and not media_type.startswith((formats.PDF, *formats.PACKED)):
+        raise InvalidError("WEB_TYPE", f"{place.hostname} sends {media_type[:60]}, which has no text that is read")
+    most = WEB_MAX_BYTES if text else FILE_MAX_BYTES
+    body = await _body(stream, peer, headers.get("content-encoding", "").strip().lower(), most)
     return WebPage(place.geturl(), answer.status_code, media_type, _charset(more), body), None
 
 
@@ -169,14 +175,14 @@ def _charset(parameters: str) -> str:
     return ""
 
 
-async def _body(stream: trio.abc.Stream, peer: h11.Connection, coding: str) -> bytes:
+async def _body(stream: trio.abc.Stream, peer: h11.Connection, coding: str, most: int) -> bytes:
     if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
         raise InvalidError("WEB_TYPE", f"the page is packed as {coding[:40]}, which nobody asked for")
     unpack = zlib.decompressobj(_GZIP) if coding not in ("", "identity") else None
     body, sent = bytearray(), 0
     while isinstance(event := await _next(stream, peer), h11.Data):
         sent += len(event.data)
-        body += unpack.decompress(event.data, WEB_MAX_BYTES + 1 - len(body)) if unpack else event.data
-        if max(sent, len(body)) > WEB_MAX_BYTES:
-            raise InvalidError("WEB_TOO_LARGE", f"the page has more than {WEB_MAX_BYTES // 1024**2} MiB")
+        body += unpack.decompress(event.data, most + 1 - len(body)) if unpack else event.data
+        if max(sent, len(body)) > most:
+            raise InvalidError("WEB_TOO_LARGE", f"the page has more than {most // 1024**2} MiB")
     return bytes(body)

@@ -60,6 +60,11 @@ class Files:
         ).fetchone()
         return None if row is None else File(id=row[0], name=row[1], media_type=row[2], size=row[3])
 
+    async def find(self, key: str, user: str) -> File | None:
+        """Return what is known of a user's file by the key that it was put with; None as `get`."""
+        row = self._reader.execute("SELECT id FROM files WHERE user = ? AND key = ?", (user, key)).fetchone()
+        return None if row is None else await self.get(row[0], user)
+
     async def read(self, file_id: int, user: str, offset: int = 0, length: int = FILE_MAX_BYTES) -> bytes | None:
         """Return bytes of a user's file, of which no others are read; None as `get`, and for one still elsewhere."""
         if self._inline or length <= _AT_ONCE_BYTES:
