@@ -70,7 +70,7 @@ def text(data: bytes, asked: dict[str, Any]) -> str:
     except MemoryError:
         end = "reading on needs too much memory"
     except DAMAGE:
-        end = "the rest is damaged"
+        end = "it is damaged"
     said = "".join(found)[: asked["most"]].strip()
     if not said:
         raise Unreadable(f"{end}; another copy or a part of it may do" if end else "it has no text")
@@ -78,7 +78,7 @@ def text(data: bytes, asked: dict[str, Any]) -> str:
 
 
 def bound(seconds: float) -> None:
-    """Bound this process for good: memory, processor, files, processes; after `seconds` of a processor it stops by itself."""
+    """Bound this process for good: memory, processor, files, processes; after `seconds` of a processor it stops."""
 
     def late(number: int, frame: FrameType | None) -> NoReturn:
         raise OutOfTimeError

@@ -12,6 +12,7 @@ from daycare.config import Config, ModelsSection, PluginsSection, ProviderSectio
 from daycare.rules.taint import sources_in
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import call, say
+from tests.formats.samples import pdf
 from tests.web.test_fetching import http, says, served
 
 
@@ -44,6 +45,16 @@ async def test_an_agent_reads_a_page_and_what_it_says_counts_as_words_of_others(
         assert [source.told for source in read.read if source.origin is Origin.FILE] == [
             "an earlier result of web_fetch"
         ]
+
+
+async def test_an_agent_reads_a_document_of_the_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with (
+        served(says(http(pdf(["Steep it."]), "application/pdf")), monkeypatch) as (root, _),
+        settled(tmp_path, fetch=True, private=["127.0.0.1"]) as house,
+    ):
+        house.model.enqueue(call(("web_fetch", {"url": root})), say("it steeps"))
+        assert await house.talk("read it") == "it steeps"
+        assert result_of(house) == f"{root}\n\n[page 1 of 1]\nSteep it."
 
 
 async def test_without_settings_there_is_no_tool(tmp_path: Path) -> None:
