@@ -4,10 +4,10 @@ import io
 import zipfile
 from typing import Final
 
-from daycare.formats.pieces import Unreadable
+from daycare.formats.pieces import UnreadableFormat
 
-PARTS_MAX: Final = 10_000
-UNPACKED_MAX_BYTES: Final = 200 * 1024 * 1024  # of all parts together
+PARTS_MAX: Final = 10_000  # of one archive: a long book has some hundred
+UNPACKED_MAX_BYTES: Final = 200 * 1024 * 1024  # of all parts together, before any is unpacked
 PART_MAX_BYTES: Final = 64 * 1024 * 1024  # of one
 
 
@@ -19,15 +19,15 @@ class Archive:
         self._zip = zipfile.ZipFile(io.BytesIO(data))
         parts = self._zip.infolist()
         if len(parts) > PARTS_MAX or sum(part.file_size for part in parts) > UNPACKED_MAX_BYTES:
-            raise Unreadable("it is too large when it is unpacked; a part of it could be read")
+            raise UnreadableFormat("it is too large when it is unpacked; a part of it could be read")
         if any(part.flag_bits & 1 for part in parts):
-            raise Unreadable("it is protected by a password; a copy without one could be read")
+            raise UnreadableFormat("it is protected by a password; a copy without one could be read")
         self.names = frozenset(part.filename for part in parts)
 
     def read(self, name: str) -> bytes:
-        """Return a part. Raises `KeyError` if there is none, `Unreadable` for one that is too large."""
+        """Return a part. Raises `KeyError` if there is none, `UnreadableFormat` for one that is too large."""
         part = self._zip.getinfo(name)
         if part.file_size > PART_MAX_BYTES:
-            raise Unreadable("a part of it is too large when it is unpacked")
+            raise UnreadableFormat("a part of it is too large when it is unpacked")
         with self._zip.open(part) as opened:
             return opened.read(PART_MAX_BYTES)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from daycare.formats import links, page
-from daycare.formats.pieces import Unreadable
+from daycare.formats.pieces import UnreadableFormat
 
 if TYPE_CHECKING:
     from daycare.formats.archive import Archive
@@ -24,9 +24,9 @@ def load() -> None:
 
 
 def pieces(packed: Archive) -> Iterator[str]:
-    """Yield each chapter with its number. Raises `Unreadable` for a book that is locked to a shop's reader."""
+    """Yield each chapter with its number. Raises `UnreadableFormat` for a book that is locked to a shop's reader."""
     if "META-INF/rights.xml" in packed.names or "META-INF/license.lcpl" in packed.names:
-        raise Unreadable("it is locked by the shop that sold it; a copy without that could be read")
+        raise UnreadableFormat("it is locked by the shop that sold it; a copy without that could be read")
     root = links.elements(packed, CONTAINER, "rootfile")[0].get("full-path")
     items = {each.get("id"): each for each in links.elements(packed, root, "item")}
     order = [items[each.get("idref")] for each in links.elements(packed, root, "itemref") if each.get("idref") in items]

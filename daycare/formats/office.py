@@ -11,7 +11,7 @@ from xml.sax.handler import ContentHandler
 from xml.sax.xmlreader import AttributesImpl
 
 from daycare.formats import links
-from daycare.formats.pieces import Unreadable
+from daycare.formats.pieces import UnreadableFormat
 
 if TYPE_CHECKING:
     from daycare.formats.archive import Archive
@@ -60,7 +60,7 @@ def slides(packed: Archive) -> Iterator[str]:
 def open_document(packed: Archive) -> Iterator[str]:
     """Yield the text of an OpenDocument file; sheets and slides have their numbers."""
     if b"encryption-data" in packed.read("META-INF/manifest.xml"):
-        raise Unreadable("it is protected by a password; a copy without one could be read")
+        raise UnreadableFormat("it is protected by a password; a copy without one could be read")
     sheets = b"<office:spreadsheet" in (content := packed.read(OPEN))
     yield from streamed(content, _Text("p", "h", sheets=sheets))
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 from daycare.formats import book, office, page, pdf, sheet
 from daycare.formats.archive import Archive
-from daycare.formats.pieces import DAMAGE, Unreadable, load_all
+from daycare.formats.pieces import DAMAGE, UnreadableFormat, load_all
 
 MEMORY_BYTES: Final = 1024 * 1024 * 1024  # of addresses; a page of 4 MiB takes 300 MB when taken apart
 CPU_MORE_S: Final = 5  # of processor time, for what does not look at its clock
@@ -31,7 +31,7 @@ class OutOfTimeError(BaseException):
 def reader(data: bytes, asked: dict[str, Any]) -> tuple[Callable[[], None], Callable[[], Iterator[str]]]:
     """Return what loads the libraries for a file, told by its bytes, and what yields its text then.
 
-    Raises `Unreadable`, and what libraries make of damage, as its text does.
+    Raises `UnreadableFormat`, and what libraries make of damage, as its text does.
     """
     if b"%PDF-" in data[:1024] and not asked["html"]:
         return pdf.load, partial(pdf.pieces, data)
@@ -43,16 +43,16 @@ def reader(data: bytes, asked: dict[str, Any]) -> tuple[Callable[[], None], Call
             return book.load, partial(book.pieces, packed)
         if packed.names & {office.WORD, office.SLIDES, office.OPEN}:
             return office.load, partial(office.pieces, packed)
-        raise Unreadable("archives are not unpacked; the files in it could be sent one by one")
+        raise UnreadableFormat("archives are not unpacked; the files in it could be sent one by one")
     if data.startswith(_OLD_OFFICE):
         if _PASSWORD_MARK in data:
-            raise Unreadable("it is protected by a password; a copy without one could be read")
-        raise Unreadable("it is of an old Office format; saved as .docx, .xlsx, .pptx or PDF it could be read")
+            raise UnreadableFormat("it is protected by a password; a copy without one could be read")
+        raise UnreadableFormat("it is of an old Office format; saved as .docx, .xlsx, .pptx or PDF it could be read")
     return page.load, partial(page.pieces, data, asked["charset"], asked["url"])
 
 
 def text(data: bytes, asked: dict[str, Any]) -> str:
-    """Return what a file says up to the bounds. Raises `Unreadable` if that is nothing."""
+    """Return what a file says up to the bounds. Raises `UnreadableFormat` if that is nothing."""
     found: list[str] = []
     chars, end = 0, ""
     try:
@@ -73,7 +73,7 @@ def text(data: bytes, asked: dict[str, Any]) -> str:
         end = "it is damaged"
     said = "".join(found)[: asked["most"]].strip()
     if not said:
-        raise Unreadable(f"{end}; another copy or a part of it may do" if end else "it has no text")
+        raise UnreadableFormat(f"{end}; another copy or a part of it may do" if end else "it has no text")
     return f"{said}\n[the text ends here: {end}; what follows could be sent as a file of its own]" if end else said
 
 
@@ -106,7 +106,7 @@ def main() -> None:
     bound(asked["seconds"])
     try:
         answer = {"text": text(data, asked)}
-    except Unreadable as error:
+    except UnreadableFormat as error:
         answer = {"why": str(error)}
     signal.setitimer(signal.ITIMER_PROF, 0)
     sys.stdout.buffer.write(json.dumps(answer, ensure_ascii=False).encode(errors="replace"))

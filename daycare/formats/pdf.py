@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pkgutil import walk_packages
 from typing import Final
 
-from daycare.formats.pieces import DAMAGE, Unreadable, load_all
+from daycare.formats.pieces import DAMAGE, UnreadableFormat, load_all
 
-PDF_PAGES_MAX: Final = 2_000
+PDF_PAGES_MAX: Final = 2_000  # more than a million characters fill, but for slides
 
 
 def load() -> None:
@@ -18,14 +18,14 @@ def load() -> None:
 
 
 def pieces(data: bytes) -> Iterator[str]:
-    """Yield each page with its number. Raises `Unreadable` for a file with a password and for one without text."""
+    """Yield each page with its number. Raises `UnreadableFormat` for a file with a password and for one without text."""
     from pypdf import PasswordType, PdfReader
     from pypdf.errors import PyPdfError
 
     try:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and reader.decrypt("") is PasswordType.NOT_DECRYPTED:
-            raise Unreadable("it is protected by a password; a copy without one could be read")
+            raise UnreadableFormat("it is protected by a password; a copy without one could be read")
         count = len(reader.pages)
     except PyPdfError as error:
         raise ValueError("no PDF file") from error
@@ -39,6 +39,6 @@ def pieces(data: bytes) -> Iterator[str]:
         if said or not empty:
             yield f"[page {number + 1} of {count}]\n{said}\n\n"
     if empty:
-        raise Unreadable("its pages have no text, perhaps they are scanned; pictures of the pages could be seen")
+        raise UnreadableFormat("its pages have no text, perhaps they are scanned; pictures of the pages could be seen")
     if count > PDF_PAGES_MAX:
         yield f"[pages {PDF_PAGES_MAX + 1} to {count} are not read; they could be sent as a file of their own]\n"

@@ -8,7 +8,7 @@ from typing import Final
 from xml.sax import SAXException
 
 
-class Unreadable(Exception):  # noqa: N818 - it says what a file is
+class UnreadableFormat(Exception):  # noqa: N818 - it says what a file is
     """Why a file is not read and what to do, in words for a model and for people."""
 
 

@@ -15,9 +15,7 @@ from daycare.formats import reading as formats
 from daycare_plugins.web.addresses import PublicNetwork
 
 WEB_DEADLINE_S: Final = 30.0  # for all of it
-WEB_MAX_BYTES: Final = (
-    4 * 1024 * 1024
-)  # of a page as it is sent, and as it is unpacked; a document may have FILE_MAX_BYTES
+WEB_MAX_BYTES: Final = 4 * 1024 * 1024  # of a page as it is sent, and unpacked; a document: FILE_MAX_BYTES
 WEB_REDIRECTS_MAX: Final = 5
 URL_MAX_CHARS: Final = 2_000
 
