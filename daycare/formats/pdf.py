@@ -18,7 +18,7 @@ def load() -> None:
 
 
 def pieces(data: bytes) -> Iterator[str]:
-    """Yield each page with its number. Raises `UnreadableFormat` for a file with a password and for one without text."""
+    """Yield each page with its number. Raises `UnreadableFormat` for one with a password, and one without text."""
     from pypdf import PasswordType, PdfReader
     from pypdf.errors import PyPdfError
 
