@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 import trio
 
+from daycare.base.tool import STAYS
 from daycare.config import AgentSection, Config, DaemonSection, ModelsSection, ProviderSection
 from daycare.plugin import Plugin, StructTool, ToolContext
 from daycare.store.records import Policy
@@ -34,9 +35,9 @@ async def _explode(context: ToolContext, arguments: Explode) -> str:
 tools = Plugin(
     name="actors-tests",
     tools=(
-        StructTool("wait", Wait, _wait, idempotent=True),
-        StructTool("wait_once", Wait, _wait, idempotent=False),
-        StructTool("explode", Explode, _explode, idempotent=True),
+        StructTool("wait", Wait, _wait, idempotent=True, **STAYS),
+        StructTool("wait_once", Wait, _wait, idempotent=False, **STAYS),
+        StructTool("explode", Explode, _explode, idempotent=True, **STAYS),
     ),
 )
 

@@ -44,7 +44,7 @@ async def memory(api: Api) -> str | None:
 
 
 async def test_requests_are_listed_without_their_texts_and_shown_with_them(api: Api) -> None:
-    assert await api.call("GET", "/v1/approvals") == {"approvals": [], "granted": [], "next": None}
+    assert await api.call("GET", "/v1/approvals") == {"approvals": [], "granted": [], "calls": [], "next": None}
     no = await propose(api)
     [listed] = (await api.call("GET", "/v1/approvals"))["approvals"]
     assert (listed["no"], listed["state"], listed["verb"], listed["document"]) == (no, "pending", "write", "MEMORY.md")

@@ -9,6 +9,7 @@ import trio
 
 from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.messages import Origin
+from daycare.base.tool import STAYS
 from daycare.features.approvals.records import Approval, ApprovalFinding, DocumentAction
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalAsk, ApprovalsService, Approver
@@ -87,7 +88,7 @@ class Proposing:
 
     def plugin(self) -> Plugin:
         """Return a plugin with this tool."""
-        return Plugin(name="proposing", tools=(StructTool("propose", Propose, self.run, idempotent=True),))
+        return Plugin(name="proposing", tools=(StructTool("propose", Propose, self.run, idempotent=True, **STAYS),))
 
 
 def memory_of(agent: Agent) -> Place:

@@ -13,6 +13,7 @@ from daycare.base.events import (
     Notice,
 )
 from daycare.base.limits import PRESENCE_CALL_S
+from daycare.base.tool import STAYS
 from daycare.connectors.typing_status import PRESENCE_TURNS_MAX, TypingStatus
 from daycare.observe.bus import EVENTS_RING
 from daycare.plugin import Inbound, Plugin, StructTool, ToolContext
@@ -175,7 +176,7 @@ async def test_in_a_house_a_turn_is_seen_from_its_first_moment_to_its_reply(
     pigeon = FakeConnector(GROUP)
     model = Scripted()
     model.enqueue(2.0, call(("ponder", {}), text="I wait."), 3.0, say("I have waited."))
-    tools = Plugin(name="pondering", tools=(StructTool("ponder", Ponder, _ponder, idempotent=True),))
+    tools = Plugin(name="pondering", tools=(StructTool("ponder", Ponder, _ponder, idempotent=True, **STAYS),))
     async with open_daemon(tmp_path, model, plugins=[pigeon.plugin(), tools]) as house:
         await house.store.people.link("pigeon:7", "ann")
         receipt = await house.daemon.intake.accept(

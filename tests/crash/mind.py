@@ -29,6 +29,7 @@ import trio
 
 from daycare.agent.provenance import Provenance
 from daycare.base.messages import Message, Text, ToolCall, ToolResult, Usage
+from daycare.base.tool import STAYS
 from daycare.plugin import (
     Completion,
     InferRequest,
@@ -203,5 +204,5 @@ if "DAYCARE_CRASH_TRIAL" in os.environ:  # set for the daemon alone
 plugin = Plugin(
     name="crash",
     providers={"mind": _make},
-    tools=(StructTool("dawdle", Dawdle, dawdle, idempotent=False),),
+    tools=(StructTool("dawdle", Dawdle, dawdle, idempotent=False, **STAYS),),
 )

@@ -8,6 +8,7 @@ import trio
 
 from daycare.base.messages import Origin
 from daycare.base.pairing import code_hash
+from daycare.base.tool import STAYS
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import Inbound, Plugin, StructTool, ToolContext
 from daycare.settings import BudgetsSection
@@ -35,7 +36,7 @@ async def _wait(_: ToolContext, it: Wait) -> str:
     return "waited"
 
 
-WAITING = Plugin(name="waiting", tools=(StructTool("wait", Wait, _wait, idempotent=True),))
+WAITING = Plugin(name="waiting", tools=(StructTool("wait", Wait, _wait, idempotent=True, **STAYS),))
 
 
 def in_topic(key: str, topic: int = 7, text: str | None = None, **more: Any) -> Inbound:

@@ -11,6 +11,7 @@ from daycare.base.errors import BusyError, ConflictError
 from daycare.base.fence import fence
 from daycare.base.limits import TIMERS_MAX_PER_AGENT
 from daycare.base.messages import Envelope, Origin, ToolResult
+from daycare.base.tool import STAYS
 from daycare.config import ToolsSection
 from daycare.plugin import Plugin, StructTool, ToolContext
 from daycare.store.records import AgentConfig, NewTimer, User
@@ -70,7 +71,7 @@ async def test_a_long_result_is_cut_and_kept_for_reading_on(tmp_path: Path, auto
     async def talk(context: ToolContext, arguments: NoteWord) -> str:
         return "x" * TOOL_RESULT_MAX_CHARS + "the end"
 
-    long = Plugin(name="long", tools=(StructTool("talk", NoteWord, talk, idempotent=True),))
+    long = Plugin(name="long", tools=(StructTool("talk", NoteWord, talk, idempotent=True, **STAYS),))
     model = Scripted()
     async with open_daemon(tmp_path, model, plugins=[long]) as house:
         result = await _result(house, model, "talk", {"word": "a"})
@@ -118,7 +119,7 @@ async def test_a_tool_says_how_far_it_is(tmp_path: Path, autojump_clock: object)
         context.progress("half way")
         return "dug"
 
-    digging = Plugin(name="digging", tools=(StructTool("dig", NoteWord, dig, idempotent=True),))
+    digging = Plugin(name="digging", tools=(StructTool("dig", NoteWord, dig, idempotent=True, **STAYS),))
     model = Scripted()
     async with open_daemon(tmp_path, model, plugins=[digging]) as house:
         await _result(house, model, "dig", {"word": "a"})

@@ -14,6 +14,7 @@ import trio
 from daycare.base.connector import BaseConnector, Pairing
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice
+from daycare.base.tool import STAYS
 from daycare.plugin import (
     Attachment,
     ChatCommand,
@@ -176,11 +177,11 @@ async def _after(context: PluginContext, moment: Any) -> None:
 plugin = Plugin(
     name="leaky",
     tools=(
-        StructTool("leak_raises", Nothing, _raises, idempotent=True),
-        StructTool("leak_refuses", Nothing, _refuses, idempotent=True),
-        StructTool("leak_effects", Nothing, _effects, idempotent=True),
-        StructTool("leak_notes", Nothing, _notes, idempotent=True),
-        StructTool("leak_tells", Nothing, _tells, idempotent=True),
+        StructTool("leak_raises", Nothing, _raises, idempotent=True, **STAYS),
+        StructTool("leak_refuses", Nothing, _refuses, idempotent=True, **STAYS),
+        StructTool("leak_effects", Nothing, _effects, idempotent=True, **STAYS),
+        StructTool("leak_notes", Nothing, _notes, idempotent=True, **STAYS),
+        StructTool("leak_tells", Nothing, _tells, idempotent=True, **STAYS),
     ),
     connectors={"leaky": Leaking},
     commands={"leak": ChatCommand("say secrets", _command)},

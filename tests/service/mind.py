@@ -7,6 +7,7 @@ from subprocess import DEVNULL
 
 import trio
 
+from daycare.base.tool import STAYS
 from daycare.plugin import Plugin, PluginContext, StructTool, ToolContext
 from tests.crash import mind
 
@@ -39,6 +40,6 @@ async def _start(_context: PluginContext) -> None:
 plugin = Plugin(
     name="crash",
     providers=mind.plugin.providers,
-    tools=(StructTool("dawdle", mind.Dawdle, _dawdle, idempotent=False),),
+    tools=(StructTool("dawdle", mind.Dawdle, _dawdle, idempotent=False, **STAYS),),
     start=_start,
 )

@@ -11,6 +11,7 @@ import trio
 
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.messages import Message
+from daycare.base.tool import STAYS
 from daycare.plugin import InferRequest, Plugin, StreamEvent, StructTool, TextDelta, ToolContext, Waiting
 from daycare.testing.scripted import Scripted, call, say
 
@@ -129,7 +130,7 @@ def tools(world: World) -> Plugin:
     return Plugin(
         name="simulation",
         tools=(
-            StructTool("haul", Haul, haul, idempotent=False),
-            StructTool("consult", Consult, consult, idempotent=True),
+            StructTool("haul", Haul, haul, idempotent=False, **STAYS),
+            StructTool("consult", Consult, consult, idempotent=True, **STAYS),
         ),
     )

@@ -26,6 +26,7 @@ import msgspec
 import trio
 
 from daycare.base.messages import Image, Message, Text, ToolCall, Usage
+from daycare.base.tool import STAYS
 from daycare.plugin import (
     Completion,
     InferRequest,
@@ -183,5 +184,5 @@ def _make(_config: ProviderConfig) -> Mind:
 plugin = Plugin(
     name="naming",
     providers={"mind": _make},
-    tools=(StructTool("labour", Labour, _labour, idempotent=True),),
+    tools=(StructTool("labour", Labour, _labour, idempotent=True, **STAYS),),
 )
