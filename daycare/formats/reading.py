@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from subprocess import DEVNULL, PIPE
 from typing import Final
 
@@ -71,17 +70,25 @@ async def text_of(
 
 async def _run(command: Sequence[str], given: bytes) -> tuple[int, bytes]:
     """Return how a process ended that was `given` this, and what it said; one that says too much is killed."""
+    process = await trio.lowlevel.open_process(
+        command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=_ENVIRONMENT, cwd=os.sep
+    )
+    assert process.stdin is not None and process.stdout is not None
     said = bytearray()
-    async with trio.open_nursery() as nursery:
-        start = partial(trio.run_process, command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, check=False)
-        process = await nursery.start(partial(start, env=_ENVIRONMENT, cwd=os.sep))
-        nursery.start_soon(_give, process.stdin, given)
-        async for part in process.stdout:
-            said += part
-            if len(said) > ANSWER_MAX_BYTES:
-                process.kill()
-                break
-    return process.returncode, bytes(said)
+    try:
+        async with trio.open_nursery() as nursery, process.stdout:
+            nursery.start_soon(_give, process.stdin, given)
+            async for part in process.stdout:
+                said += part
+                if len(said) > ANSWER_MAX_BYTES:
+                    process.kill()
+                    break
+        return await process.wait(), bytes(said)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
 
 
 async def _give(stream: trio.abc.SendStream, given: bytes) -> None:

@@ -171,3 +171,11 @@ def test_bounds_fit_each_other() -> None:
     assert reading.ANSWER_MAX_BYTES > 6 * reading.FORMAT_TEXT_MAX_CHARS, "each letter may be six in JSON"
     assert reading.READ_S + parsing.CPU_MORE_S < READ_LATE_S
     assert os.sep == "/"
+
+
+async def test_a_reader_that_says_without_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "ANSWER_MAX_BYTES", 100_000)
+    endless = [sys.executable, "-c", "while True: print('x' * 10_000)"]
+    with trio.fail_after(20):
+        status, said = await reading._run(endless, b"")
+    assert status != 0 and len(said) < 1_000_000
