@@ -16,7 +16,7 @@ def test_a_few_turns_are_measured_and_counted() -> None:
         found = turn.run(args)
     measured, bare = found["memory_off_1"], found["bare"]
     assert measured["calls_per_turn"] == 1
-    assert measured["model_bytes_per_turn"] > 10_000, "no prompt and no tools"
+    assert measured["model_bytes_per_turn"] > 5_000, "no prompt and no tools"
     assert measured["commits_per_turn"] > 1
     assert measured["sql_per_turn"] > measured["commits_per_turn"]
     assert min(measured[key] for key in ("turns_s", "p50_ms", "cpu_ms_per_turn", "rss_mb", "loop_hold_ms_max")) > 0

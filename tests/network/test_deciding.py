@@ -49,7 +49,12 @@ def test_who_is_asked_sees_and_decides(network: Network, may: str) -> None:
 def test_nobody_else_learns_that_there_is_a_request(network: Network) -> None:
     request = asked(network, "/ann/direct")
     route, wish = f"/v1/approvals/{request['no']}", {"verdict": "approve", "seen": request["content_hash"]}
-    assert network.call("bob", "GET", "/v1/approvals").json() == {"approvals": [], "granted": [], "next": None}
+    assert network.call("bob", "GET", "/v1/approvals").json() == {
+        "approvals": [],
+        "granted": [],
+        "calls": [],
+        "next": None,
+    }
     answers = [network.call("bob", "GET", route), network.call("bob", "POST", f"{route}/decide", wish)]
     answers.append(network.call("bob", "POST", f"{route}/undo", {}))
     assert {(each.status_code, code(each)) for each in answers} == {(404, "APPROVAL_UNKNOWN")}

@@ -105,6 +105,8 @@ async def test_a_request_has_every_field_that_a_person_needs(network: Network, a
             "agent": BOB,
             "decider": "bob",
             "warnings": [],
+            "pattern": None,
+            "others": False,
         }
         assert flags and {each["severity"] for each in flags} <= {"warning", "danger"}
         for flag in flags:

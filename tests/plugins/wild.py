@@ -16,6 +16,7 @@ from daycare.base.connector import Pairing
 from daycare.base.errors import DaycareError
 from daycare.base.memory_settings import MemorySection
 from daycare.base.messages import Message, Text, Thinking, ToolCall, Usage
+from daycare.base.tool import STAYS
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import (
     BaseConnector,
@@ -352,7 +353,7 @@ class Wild(BaseConnector):
             connectors={NAME: lambda: self},
             providers={NAME: self_of},
             embedders={"wild-vectors": self_of},
-            tools=[StructTool("wild_tool", Word, self.tool, idempotent=True)],
+            tools=[StructTool("wild_tool", Word, self.tool, idempotent=True, **STAYS)],
             behaviours=[acts],
             commands={"wild": ChatCommand("do it", self.command)},
             hooks=HookSet(message_before=self.before, message_after=self.after, turn_end=self.after),

@@ -182,7 +182,7 @@ def _shown(parts: tuple[Part, ...]) -> tuple[list[bytes], str]:
         ("album", [JPEG, PNG], "look"),
         ("picture sent as a file", [PNG], "look"),
         ("text", [], fence("attached", "four words of text")),
-        ("pdf", [], "not readable: text is not extracted from PDF files"),
+        ("pdf", [], "not readable: "),
         ("voice", [], "not readable: sound is not transcribed"),
     ],
 )

@@ -15,6 +15,7 @@ from daycare.plugin import HookSet, Plugin, StructTool, ToolContext
 from daycare.store.records import Turn
 from daycare.testing.scripted import call
 from daycare.testing.scripted import say as says
+from daycare.testing.tools import NoteWord
 from tests.approvals.story import only, say, settle
 from tests.tools.scene import (
     ALL_AUTO,
@@ -192,9 +193,14 @@ async def test_a_conversation_that_has_read_something_else_asks_until_the_next(
 
 async def test_foreign_tools_and_hooks_taint(tmp_path: Path, autojump_clock: object) -> None:
     (tmp_path / "hook").mkdir()
-    async with scene_of(tmp_path, settings(ALL_AUTO)) as scene:
-        assert (await scene.ask(("note", {"word": "x"}), append("- a\n")))[1].startswith("proposed")
-        assert (await only(scene.house)).provenance[0] == 'result of note {"word":"x"}'
+
+    async def look(context: object, it: NoteWord) -> str:
+        return it.word
+
+    looking = Plugin(name="looking", tools=(StructTool("look", NoteWord, look, idempotent=True),))
+    async with scene_of(tmp_path, settings(ALL_AUTO), looking) as scene:
+        assert (await scene.ask(("look", {"word": "x"}), append("- a\n")))[1].startswith("proposed")
+        assert (await only(scene.house)).provenance[0] == 'result of look {"word":"x"}'
 
     async def tell(context: object, event: object) -> list[str]:
         return ["weather: rain"]
