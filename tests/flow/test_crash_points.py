@@ -14,6 +14,7 @@ TURN_BEGUN = "SELECT 1 FROM turns WHERE turn NOT IN (SELECT turn FROM history)"
 BOTH_ACCEPTED_AND_TURN_BEGUN = f"{TURN_BEGUN} AND (SELECT count(*) FROM inbox) > 1"  # which comes first is chance
 MODEL_DONE = "SELECT 1 FROM steps WHERE kind = 'model'"
 STARTED = "SELECT 1 FROM steps WHERE name = '{}' AND state = 'started'"
+BEGUN = f"{STARTED} AND NOT idempotent"  # what went before it was looking, and asking a person
 DONE = "SELECT 1 FROM steps WHERE name = '{}' AND state = 'done'"
 FINISHED = "SELECT 1 FROM history WHERE state = 'done'"
 SENDING = "SELECT 1 FROM outbox WHERE state = 1"
@@ -88,7 +89,7 @@ async def test_any_other_tool_that_had_started_is_uncertain_and_never_runs_again
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch, late: bool, charged: int
 ) -> None:
     """The judge has seen that the model read `uncertain` and that the person was told."""
-    errand = await _crash(tmp_path, monkeypatch, STARTED.format("charge"), late=late)
+    errand = await _crash(tmp_path, monkeypatch, BEGUN.format("charge"), late=late)
     assert errand.ledger["charge ann"] == charged
     assert sum("may or may not have taken effect" in text for text in texts(errand.pigeon.arrived)) == 1
 
@@ -97,7 +98,7 @@ async def test_an_uncertain_step_is_told_of_though_the_daemon_dies_again(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errand = await begin(tmp_path / "home", monkeypatch)
-    assert await errand.run(Doom(when=STARTED.format("charge")))
+    assert await errand.run(Doom(when=BEGUN.format("charge")))
     assert await errand.run(Doom(when=DONE.format("charge")))
     assert not await errand.run(Doom())
     await errand.judge("twice")

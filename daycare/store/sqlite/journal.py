@@ -16,7 +16,8 @@ def put(tx: Tx, step: Step) -> None:
         "INSERT INTO steps (turn, step, kind, name, state, idempotent, user, origin, at, body)"
         " SELECT ?, ?, ?, ?, ?, ?, user, origin, ?, ? FROM turns WHERE turn = ?"
         " AND NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = turns.turn)"
-        " ON CONFLICT (turn, step) DO UPDATE SET state = excluded.state, body = excluded.body, at = excluded.at",
+        " ON CONFLICT (turn, step) DO UPDATE SET state = excluded.state, idempotent = excluded.idempotent,"
+        " body = excluded.body, at = excluded.at",
         (
             step.turn,
             step.step,
