@@ -3,7 +3,7 @@ ALTER TABLE approvals ADD COLUMN made_in INTEGER;
 
 -- Calls that a person has approved in advance, by a pattern that they were shown: in one conversation, or until taken back.
 CREATE TABLE call_grants (
-    no INTEGER PRIMARY KEY,
+    no INTEGER PRIMARY KEY AUTOINCREMENT, -- never given twice: a button of before must take back no other
     request INTEGER NOT NULL,
     agent_id TEXT NOT NULL,
     user TEXT NOT NULL,

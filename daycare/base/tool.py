@@ -153,7 +153,8 @@ class Tool(Protocol):
 
     A tool may have a method `outlasts(arguments)` that returns whether such a call brings about something that outlasts
     its turn: a job, an agent, a reminder, or the end of one. A turn that has read others' words asks its person first,
-    as it does before one whose `spec.changes_outside`.
+    as it does before one whose `spec.changes_outside`. A method `asks(context, arguments)` returns why a person has to
+    say yes whatever was read, "" if none has to; before that the call counts as not begun.
     """
 
     spec: ToolSpec
@@ -194,7 +195,6 @@ class StructTool(Generic[A]):
         others = {key: value for key, value in schema["$defs"].items() if key != arguments.__name__}
         if others:
             flat["$defs"] = others
-        _shorten(flat)
         description = " ".join((arguments.__doc__ or name).split())
         _shorten(flat)
         self.spec = ToolSpec(
@@ -237,6 +237,12 @@ def _shorten(schema: dict[str, Any]) -> None:
 def is_gated(tool: Tool, arguments: Any) -> bool:
     """Return whether a call needs a person's yes after others' words: it acts elsewhere, or later."""
     return tool.spec.changes_outside or outlasts(tool, arguments)
+
+
+async def asks(tool: Tool, context: ToolContext, arguments: Any) -> str:
+    """Return why a tool wants a person's yes for a call, "" for most."""
+    says = getattr(tool, "asks", None)
+    return str(await says(context, arguments)) if says is not None else ""
 
 
 def outlasts(tool: Tool, arguments: Any) -> bool:

@@ -4,6 +4,7 @@ It never raises for what the model did wrong, nor for what a tool does wrong: bo
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -16,7 +17,7 @@ from daycare.base.limits import STORE_RETRY_S
 from daycare.base.messages import Chains, File, Origin, Origins, Told, ToolCall
 from daycare.base.permission import PersonsSay, persons_say
 from daycare.base.secrecy import without_known
-from daycare.base.tool import Sourced, is_gated
+from daycare.base.tool import Sourced, asks, is_gated
 from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, InboxRow, Turn, User
 from daycare.store.retry import with_retry
@@ -146,6 +147,7 @@ class Runner:
                 self._reach, Call(agent, user, turn, step, call.id), now_ms, chains, allowed, progress
             )
 
+        ask = partial(self._gate.ask, agent, user, turn, step, call)
         context = fresh()
         result: str | Waiting | Sourced | None = None
         ran = False
@@ -162,10 +164,8 @@ class Runner:
                         try:
                             with persons_say(say):
                                 await self._permit(agent, user, tool.spec, arguments)
-                                if say is PersonsSay.LATER and is_gated(tool, arguments):
-                                    asked = await self._gate.ask(agent, user, turn, step, call, "")
-                                    if asked:
-                                        return Done(asked, origins=())
+                                if say is PersonsSay.LATER and (asked := await _asked(tool, context, arguments, ask)):
+                                    return Done(asked, origins=())
                                 await begins()
                                 ran = True
                                 result = await tool.run(context, arguments)
@@ -173,8 +173,7 @@ class Runner:
                         except ForbiddenError as refused:
                             if refused.code != "PERMISSION_ASK" or say is PersonsSay.YES:
                                 raise
-                            asked = await self._gate.ask(agent, user, turn, step, call, refused.message)
-                            if asked:
+                            if asked := await ask(refused.message):
                                 return Done(asked, origins=())
                             say = PersonsSay.YES  # in advance
                             context = fresh()
@@ -214,6 +213,12 @@ class Runner:
             read = len(text[:TOOL_RESULT_MAX_CHARS].encode(errors="replace"))
             more = f"read on with read_result, file {file.id}, from offset {read}"
         return f"{text[:TOOL_RESULT_MAX_CHARS]}\n[cut: {len(text)} characters in all; {more}]"
+
+
+async def _asked(tool: Tool, context: ToolCallContext, arguments: Any, ask: Callable[[str], Awaitable[str]]) -> str:
+    """Return what the model reads in place of a result, where a person has to say yes to a call first."""
+    because = await asks(tool, context, arguments)
+    return await ask(because) if because or is_gated(tool, arguments) else ""
 
 
 def _unsure(tool: Tool, what: str) -> Done:

@@ -7,6 +7,7 @@ import trio.testing
 from msgspec.structs import replace
 
 from daycare.base.workspace import Access, ShellSection
+from tests.approvals.story import only, say
 from tests.tools.scene import Scene, scene_of, settings
 from tests.workspaces.test_tools import ask, with_workspace
 
@@ -30,3 +31,25 @@ async def test_it_is_there_once_it_is_on_and_asks_after_it_has_read_what_a_comma
         assert "proposed, request 1" in await ask(scene, "shell", command="echo again > said.txt")
         [event] = scene.house.events("command.run")
         assert event["code"] == 3
+
+
+async def test_an_agent_with_limited_access_asks_before_each_command_and_a_yes_runs_it_once(
+    tmp_path: Path,
+) -> None:
+    async with scene_of(tmp_path, settings()) as scene:
+        await with_workspace(scene, Access.LIMITED)
+        live = scene.house.daemon.live
+        live.take(replace(live.now, shell=ShellSection(enabled=True, seconds=20)))
+        with trio.fail_after(30):
+            while not _has_it(scene):
+                await trio.testing.wait_all_tasks_blocked(0.05)
+        asked = await ask(scene, "shell", command="echo x >> said.txt")
+        assert "request 1" in asked and "limited access" in asked
+        said = scene.house.daemon.home.path / "workspaces/notes/said.txt"
+        assert not said.exists()
+        it = await only(scene.house)
+        await say(scene.house, "yes", f"/approve {it.no} {it.seen}")
+        with trio.fail_after(30):
+            while not scene.house.events("command.run"):
+                await trio.testing.wait_all_tasks_blocked(0.05)
+        assert said.read_text() == "x\n"

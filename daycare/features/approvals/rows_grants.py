@@ -12,7 +12,8 @@ from daycare.features.approvals.records import Approval
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.writer import Tx
 
-_COLUMNS: Final = "no, request, agent_id, user, by, session, others, pattern, created_at"
+_GIVEN: Final = "request, agent_id, user, by, session, others, pattern, created_at"
+_COLUMNS: Final = f"no, {_GIVEN}"
 _pattern = msgspec.json.Decoder(CallPattern).decode
 
 
@@ -24,8 +25,7 @@ def add(tx: Tx, it: Approval, wish: PatternWish, by: str) -> None:
         what = f"approving calls of {it.path} in advance: {CALL_GRANTS_MAX} patterns are the most"
         raise BusyError("GRANTS_MAX", what, hint="take one back: daycare approvals revoke N")
     tx.run(
-        f"INSERT INTO call_grants ({_COLUMNS}, origin)"
-        " SELECT coalesce(max(no), 0) + 1, ?, ?, ?, ?, ?, ?, ?, ?, 'person' FROM call_grants",
+        f"INSERT INTO call_grants ({_GIVEN}, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'person')",
         (
             it.no,
             it.agent_id,

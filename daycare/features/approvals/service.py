@@ -40,6 +40,7 @@ from daycare.features.approvals.records import (
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.views import ApprovalView, name_of, worst_first
 from daycare.features.memory.documents.rows import DocumentRows
+from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, Reply
 from daycare.store.sqlite.store import Store
@@ -365,10 +366,7 @@ class ApprovalsService:
             return False
         self._bus.publish(
             ApprovalUsed(
-                at_ms=self._clock.now_ms(),
-                path=agent.path,
-                user=agent.user,
-                agent_id=agent.id,
+                **about(self._clock, agent),
                 grant=found[0].no,
                 what=str(found[0].pattern),
             )

@@ -32,7 +32,7 @@ class ShellFeature(Feature):
         from daycare.features.shell.tools import ShellTools
 
         core, workspaces = self._core, self._workspaces
-        return ShellTools(core.directory, workspaces.places, workspaces.asking, core.live, core.bus, core.clock).tools()
+        return ShellTools(core.directory, workspaces.places, core.live, core.bus, core.clock).tools()
 
     def offers(self, agent: "Agent", tool: str) -> bool:
         """Return whether an agent has it: a sandbox can be started, and it has a workspace."""

@@ -1,7 +1,7 @@
 """The tool by which agents run commands in their workspace."""
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final
 
 import msgspec
 import trio
@@ -13,14 +13,13 @@ from daycare.base.events import CommandRun
 from daycare.base.messages import Origin
 from daycare.base.tool import Sourced
 from daycare.base.workspace import Access
-from daycare.features.workspaces.asking import ChangeAsking
 from daycare.features.workspaces.places import WorkspacePlaces
-from daycare.features.workspaces.tools import LOOKS
+from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import StructTool, ToolContext
 from daycare.settings import Live
 
-COMMANDS_MAX = 4  # at a time
+COMMANDS_MAX: Final = 4  # at a time
 
 
 class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -31,28 +30,38 @@ class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     seconds: Annotated[int, msgspec.Meta(ge=1, le=110, description="At most; default: the installation's")] = 0
 
 
+class ShellTool(StructTool[Shell]):
+    """It reads and changes whatever a command can; `because` says why a person has to allow one."""
+
+    def __init__(
+        self,
+        run: Callable[[ToolContext, Shell], Awaitable[Sourced]],
+        because: Callable[[ToolContext, Shell], Awaitable[str]],
+    ) -> None:
+        super().__init__("shell", Shell, run, idempotent=False)
+        self.asks = because
+
+
 class ShellTools:
     """Makes it."""
 
-    def __init__(
-        self, directory: Directory, places: WorkspacePlaces, asking: ChangeAsking, live: Live, bus: Bus, clock: Clock
-    ) -> None:
-        self._directory, self._places, self._asking = directory, places, asking
+    def __init__(self, directory: Directory, places: WorkspacePlaces, live: Live, bus: Bus, clock: Clock) -> None:
+        self._directory, self._places = directory, places
         self._live, self._bus, self._clock = live, bus, clock
         self._threads = trio.CapacityLimiter(COMMANDS_MAX)
 
     def tools(self) -> tuple[StructTool[Shell]]:
         """Return the tool."""
-        return (StructTool("shell", Shell, self._run, idempotent=False, **LOOKS),)
+        return (ShellTool(self._run, self._because),)
 
-    async def _run(self, context: ToolContext, it: Shell) -> Sourced | str:
+    async def _because(self, context: ToolContext, it: Shell) -> str:
+        agent = await self._directory.at(context.path)
+        return "" if self._places.access(agent) is Access.FULL else "this agent has limited access"
+
+    async def _run(self, context: ToolContext, it: Shell) -> Sourced:
         from daycare.features.shell.running import ShellResult, ShellRun  # late: most daemons run none
 
         agent = await self._directory.at(context.path)
-        limited = self._places.access(agent) is not Access.FULL
-        told = await self._asking.ask(context, agent, "a command", msgspec.to_builtins(it), always=limited)
-        if told:
-            return told
         bounds = self._live.now.shell
         if it.seconds:
             bounds = replace(bounds, seconds=min(bounds.seconds, it.seconds))
@@ -71,11 +80,7 @@ class ShellTools:
             nursery.cancel_scope.cancel()
         self._bus.publish(
             CommandRun(
-                at_ms=self._clock.now_ms(),
-                path=agent.path,
-                user=agent.user,
-                agent_id=agent.id,
-                trace=context.trace,
+                **about(self._clock, agent, context.trace),
                 code=result.code,
                 stopped=result.stopped,
                 ms=round(result.seconds * 1000),
