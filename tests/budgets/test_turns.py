@@ -365,7 +365,7 @@ async def test_the_longest_answer_is_what_is_reserved(tmp_path: Path, autojump_c
     ("limit", "answer"),
     [
         ("100000tokens a day", None),
-        ("7000tokens a day", "shorter"),
+        ("5000tokens a day", "shorter"),
         ("300tokens a day", "refused"),
         ("1usd a day", "shorter"),
     ],

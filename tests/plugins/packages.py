@@ -21,7 +21,8 @@ class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def setup(context):
     async def order(tool: ToolContext, arguments: Order) -> str:
         return f"{arguments.cups} cups of {context.config.drink}, key {len(context.secret('lodger') or '')}"
-    return replace(plugin, tools=(StructTool("lodger_order", Order, order, idempotent=True),))
+    inside = {"reads_outside": False, "changes_outside": False}
+    return replace(plugin, tools=(StructTool("lodger_order", Order, order, idempotent=True, **inside),))
 
 async def start(context: PluginContext) -> None:
     (context.data / "life").open("a").write("born\\n")
