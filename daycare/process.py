@@ -173,7 +173,7 @@ def tune() -> None:
     sys.setswitchinterval(_SWITCH_S)
     gc.collect()
     gc.freeze()  # what the imports made stays anyway
-    gc.set_threshold(_GC_YOUNG, 20, 50)
+    gc.set_threshold(_GC_YOUNG, 5, 200)  # the middle ones are few then: 60,000 held everybody up for 15 ms
 
 
 def _take_over(home: Home, lock: HomeLock) -> None:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 from math import ceil, inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import outcome
 import trio
@@ -48,7 +48,7 @@ _FEW_WORDS: Final = 2  # "Yes, thanks" is not the same each time
 _PAUSE_S: Final = 0.01  # between looks ahead, which take a tenth of it
 _MORE: Final = 5  # rows read at first beyond those that are wanted: most questions drop fewer
 _PAGE: Final = 24  # rows read at a time where it is not known how many are enough
-_SIGNATURES_MAX: Final = 4_096  # of texts found lately, 350 bytes each
+_SIGNATURES_MAX: Final = 16_384  # of texts found lately, 350 bytes each: what a dozen people talk about in a day
 
 
 class Search:
@@ -111,7 +111,7 @@ class Search:
                     echoes.append((memory, each))
                 elif said.is_news(memory.text):
                     kept.append(MemoryHit(memory, *each[1:]))
-                    chars += _shown_chars(memory)
+                    chars += said.shown_chars(memory)
                     if len(kept) == most or chars >= until:
                         break
         if len(kept) < limit and chars < enough:
@@ -198,13 +198,6 @@ def _found(searched: "SearchScope", query: MemoryQuery, section: RetrievalSectio
     return searched.find(query, section, _count(query))
 
 
-def _shown_chars(memory: StoredMemory) -> int:
-    """Return how many characters of a prompt a memory takes at least; a passage may stand there anyway."""
-    if memory.tier is Tier.CHUNK:
-        return 0
-    return RECALL_LINE_HEAD_CHARS + len(one_line(memory.text, RECALL_LINE_MAX_CHARS))
-
-
 def _count(query: MemoryQuery) -> int:
     wanted = AGAIN_FOLD * query.limit if query.again else query.limit
     return 2 * wanted + _SPARE  # some will say the same, or only repeat others
@@ -248,8 +241,15 @@ class _Answer:
         self.found: outcome.Outcome[Sequence[Scored]] | None = None
 
 
-# Of texts, by their hashes: how many words, and the hashes of the first.
-Signatures = Bounded[int, tuple[int, tuple[int, ...]]]
+class _Signature(NamedTuple):
+    """Of a text how many words it has, the hashes of the first ones, and its characters as a line of a prompt."""
+
+    size: int
+    first: tuple[int, ...]
+    chars: int
+
+
+Signatures = Bounded[int, _Signature]  # of texts, by their hashes
 
 
 class _Said:
@@ -268,7 +268,7 @@ class _Said:
 
     def is_news(self, text: str) -> bool:
         """Note a text, unless nearly the same words were said: then return False."""
-        size, first = self._signature(text)
+        size, first, _ = self._signature(text)
         if size <= _FEW_WORDS:
             return True
         if text in self._texts:
@@ -282,7 +282,11 @@ class _Said:
             self._by_word.setdefault(word, []).append((size, text))
         return True
 
-    def _signature(self, text: str) -> tuple[int, tuple[int, ...]]:
+    def shown_chars(self, memory: StoredMemory) -> int:
+        """Return how many characters of a prompt a memory takes at least; a passage may stand there anyway."""
+        return 0 if memory.tier is Tier.CHUNK else RECALL_LINE_HEAD_CHARS + self._signature(memory.text).chars
+
+    def _signature(self, text: str) -> _Signature:
         key = hash(text)
         known = self._signatures.get(key)
         if known is None:
@@ -290,7 +294,8 @@ class _Said:
             size = len(words)
             shared = ceil(ALIKE * ceil(ALIKE * size))  # with the shortest text that may be alike
             first = sorted(sorted(words), key=len, reverse=True)[: size - shared + 1]
-            known = self._signatures[key] = (size, tuple(map(hash, first)))
+            chars = len(one_line(text, RECALL_LINE_MAX_CHARS))
+            known = self._signatures[key] = _Signature(size, tuple(map(hash, first)), chars)
         return known
 
     def _are_alike(self, text: str, other: str) -> bool:
