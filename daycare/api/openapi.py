@@ -17,8 +17,8 @@ from daycare.api.operations import parts
 
 Json = dict[str, Any]
 
-# Every route may answer with these: the guard, the bound on bodies, the store, and `Caller.own_only` stand before all.
-REFUSALS: Final = (400, 401, 403, 404, 413, 429, 500, 503)
+# Every route may answer with these: the guard, bounds of heads and bodies, the store, and `Caller.own_only` come first.
+REFUSALS: Final = (400, 401, 403, 404, 413, 429, 431, 500, 503)
 
 _WAIT: Final = {"Retry-After": {"description": "Seconds to wait, where known.", "schema": {"type": "integer"}}}
 _HEADERS: Final[Mapping[int, Json]] = {

@@ -8,6 +8,7 @@ import pytest
 import trio
 from playwright.sync_api import Browser, Page, expect
 
+from daycare.base.limits import NAME_MAX_CHARS
 from daycare.plugin import InferRequest, StreamEvent
 from daycare_plugins.offline.plugin import OfflineProvider
 from tests.dashboard.test_in_a_browser import Window
@@ -125,10 +126,12 @@ def test_an_agent_is_fetched_as_a_file(house: Network, window: Window, tmp_path:
 
 
 def test_of_many_agents_a_page_shows_branches_and_finds_any_while_one_types(house: Network, window: Window) -> None:
+    person = "b" * NAME_MAX_CHARS
+    house.locally("POST", "/v1/users", {"id": person})
     for number in range(MANY):
-        made(house, f"/bob/agent/a{number}")
+        made(house, f"/{person}/agent/a{number:x<{NAME_MAX_CHARS - 1}}")
     page = window.open("/")
-    page.get_by_role("link", name="bob", exact=True).click()
+    page.get_by_role("link", name=person, exact=True).click()
     expect(page.locator("li")).to_have_count(100)
     page.get_by_role("link", name="More agents").click()
     expect(page.locator("li")).to_have_count(MANY - 100)
@@ -136,7 +139,7 @@ def test_of_many_agents_a_page_shows_branches_and_finds_any_while_one_types(hous
     page.keyboard.press("/")
     page.keyboard.type("A11")
     expect(page.locator("li")).to_have_count(11)
-    house.locally("PATCH", "/v1/agent", {"description": "the eleventh"}, path="/bob/agent/a11")
+    house.locally("PATCH", "/v1/agent", {"description": "the eleventh"}, path=f"/{person}/agent/a{11:x<{NAME_MAX_CHARS - 1}}")
     expect(page.get_by_text("the eleventh")).to_be_visible()
     expect(page.locator("#find")).to_have_value("A11")
 

@@ -23,7 +23,7 @@ ENDLESS: Final = ("/v1/events",)
 # Too much of anything is refused as too large before it is read, and too often before that.
 CONFIG: Final = """
 [checks.negative_data_rejection]
-expected-statuses = ["400", "401", "403", "404", "405", "409", "413", "429", "503"]
+expected-statuses = ["400", "401", "403", "404", "405", "409", "413", "429", "431", "503"]
 
 # Of a service that is not connected, too, it says so.
 [[operations]]

@@ -6,6 +6,7 @@ from typing import Any, Final
 from daycare.features.dashboard.visit import Visit
 
 PAGE_AGENTS: Final = 100
+_SPENT_PATHS: Final = 40  # asked for at a time: the longest ones fit into one question
 _MODELS_MAX: Final = 200  # offered while somebody types
 _DEPTH_MAX: Final = 4  # of what is drawn further to the right
 DOCUMENTS: Final = {"SOUL.md": "Who it is", "STYLE.md": "How it writes", "USER.md": "About its person"}
@@ -27,9 +28,12 @@ async def listed(visit: Visit) -> dict[str, Any]:
         return values | {"all": True, "people": people, "next": more}
     tree = await visit.get("/v1/agents/tree", under=under, find=find, after=after, limit=PAGE_AGENTS)
     people = _by_user(tree["nodes"])
-    shown = {each["path"] for each in (*tree["nodes"], *tree["busy"])} | {f"/{user}" for user in people}
-    spent = await visit.get("/v1/spend/today", paths=",".join(shown))
-    return {**values, **tree, **spent, "people": people}
+    shown = sorted({each["path"] for each in (*tree["nodes"], *tree["busy"])} | {f"/{user}" for user in people})
+    spent: dict[str, Any] = {}
+    for begin in range(0, len(shown), _SPENT_PATHS):
+        paths = ",".join(shown[begin : begin + _SPENT_PATHS])
+        spent |= (await visit.get("/v1/spend/today", paths=paths))["spent"]
+    return {**values, **tree, "spent": spent, "people": people}
 
 
 def _by_user(nodes: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
