@@ -79,7 +79,8 @@ class Daemon(Kernel):
         warn = partial(self.notifier.notify, owner)
         tell = lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path)  # noqa: E731
         granting = AgentGranting(store.people, self.permissions, self.budgets, self.pool, self.prompts.check)
-        permanent = PermanentAgentsFeature(store, directory, router, granting, self.supervisor, clock, live)
+        has = lambda agent: {spec.name for spec in self.catalogue.specs(agent)}  # noqa: E731
+        permanent = PermanentAgentsFeature(core, granting, self.supervisor, has)
         self.cron = Cron(core, tell, self.home.cron)
         self.tasks = Tasks(core, self.deliveries)
         self.signals = Signals(core, self.budgets, self.memory.documents)
@@ -98,8 +99,13 @@ class Daemon(Kernel):
         accept = self.intake.accept
         able += [HistoryFeature(store, directory, seen), PanelsFeature(self.memory, accept)]
         able.append(OpenAIFeature(store, router, bus, clock, live, accept, self.memory.embedding, owner))
-        parts = self.supervisor, self.catalogue, self.permissions, self.behaviours, self.personalities
-        able += [WebhooksFeature(core, self.vault), RosterFeature(store, directory, *parts)]
+        able += [
+            WebhooksFeature(core, self.vault),
+            RosterFeature(
+                *(store, directory, self.supervisor, self.catalogue, self.permissions),
+                *(self.behaviours, self.personalities),
+            ),
+        ]
         self.workspaces = WorkspacesFeature(core, self.home.path, self.gate)
         able += [
             self.workspaces,

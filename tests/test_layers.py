@@ -51,6 +51,7 @@ SIDEWAYS = {  # within a floor: from, to
 }
 BETWEEN_FEATURES = {  # from, to; what one needs of another, it says here
     ("approvals", "memory"),  # what documents say that requests are about
+    ("agents", "memory"),  # the first documents of a new one
     ("agents", "budgets"),  # whether who makes an agent has a budget of its own
     ("backups", "exports"),
     ("budgets", "tasks"),  # who asked for one pays for it

@@ -23,7 +23,8 @@ from daycare_plugins.offline.when import due
 from tests.cost import IN_STEP, costs_at_most
 
 MORNING_MS = EPOCH_MS + 9 * 3_600_000  # Friday 2027-01-01 09:00 UTC, 10:00 in Madrid
-TOOLS = tuple(ToolSpec(name=name, description="", schema={}) for name in ("remind", "send_message"))
+NAMES = ("remind", "send_message", "cron_add", "cron_list", "agent_create", "identity_propose")
+TOOLS = tuple(ToolSpec(name=name, description="", schema={}) for name in NAMES)
 
 
 def user(text: str, origin: Origin = Origin.PERSON, sender: str = "") -> Message:
@@ -150,6 +151,59 @@ def test_time_and_date_are_those_of_the_users_zone() -> None:
     assert talk.say("What's the date today?") == "It is Friday, 1 January 2027 (Europe/Madrid)."
     assert "09:00" in answer(request(user("time"), zone="No/Where"))[0]
     assert answer(request(user("time"), zone="../etc/passwd", now_ms=10**18))[0] != ""
+
+
+# -- what comes again, agents, lasting memory ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "cron", "text"),
+    [
+        ("every weekday at 8 remind me to stretch", "0 8 * * 1-5", "stretch"),
+        ("Every weekday at 8: stretch", "0 8 * * 1-5", "stretch"),
+        ("remind me every Monday at 18:30 to call Bob", "30 18 * * 1", "call Bob"),
+        ("remind me to call Bob every day at 7 am", "0 7 * * *", "call Bob"),
+        ("every evening at 8 tell me to water the plants.", "0 20 * * *", "water the plants"),
+        ("every morning remind me about the pills", "0 8 * * *", "the pills"),
+        ("every Saturday and Sunday at 10 remind me to sleep", "0 10 * * 0,6", "sleep"),
+        ("on weekends at noon remind me to eat", "0 12 * * 6,0", "eat"),
+        ("remind me to drink every two hours", "0 */2 * * *", "drink"),
+        ("every 15 minutes: blink", "*/15 * * * *", "blink"),
+        ("hourly: blink", "0 * * * *", "blink"),
+    ],
+)
+def test_what_comes_again_is_a_scheduled_job(asked: str, cron: str, text: str) -> None:
+    talk = Talk()
+    said = talk.say(asked)
+    [made] = talk.calls
+    assert (made.name, made.arguments["cron"], made.arguments["prompt"]) == ("cron_add", cron, text)
+    assert made.arguments["zone"] == "Europe/Madrid"
+    assert f"daycare cron rm {made.arguments['name']}" in said
+
+
+@pytest.mark.parametrize("asked", ["every 7 hours remind me to drink", "remind me every 45 minutes to blink"])
+def test_what_no_calendar_repeats_is_told_and_not_scheduled(asked: str) -> None:
+    talk = Talk()
+    assert "comes again" in talk.say(asked)
+    assert talk.calls == []
+
+
+@pytest.mark.parametrize("said", ["Every morning I am tired", "Every Monday at 9 I go swimming"])
+def test_what_people_do_again_and_again_is_no_order(said: str) -> None:
+    talk = Talk()
+    talk.say(said)
+    assert talk.calls == []
+
+
+def test_agents_lasting_memory_and_what_waits_are_asked_for() -> None:
+    talk = Talk()
+    assert "/use diary" in talk.say("make a diary agent")
+    assert talk.calls[0].arguments == {"name": "diary", "template": "diary"}
+    assert "/use finder" in talk.say("Please create a research agent called finder")
+    assert "needs your yes" in talk.say("remember for good that I eat no meat")
+    assert talk.calls[0].arguments["text"] == "- I eat no meat"
+    assert "/approvals" in talk.say("what is waiting for me?")
+    assert talk.calls[0].name == "cron_list"
 
 
 # -- reminders -------------------------------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
 """Commands about agents: list, show, create, change, unpark, end."""
 
 import json
+import shlex
 import sys
 from typing import Annotated, Any, Final
+from urllib.parse import quote
 
 import typer
 
@@ -21,6 +23,7 @@ _MAY: Final = {"allow": "yes", "ask": "asks first", "deny": "no"}
 _SHOWN_APART = ("heartbeat_s", "behaviour")
 _HEARTBEAT = "How often it looks by itself whether something is to be done: 30m, 2h; off. It needs a budget."
 _BEHAVIOUR = "What an app does, of those that plugins bring: NAME or PLUGIN/NAME."
+_FROM = "Template with its first documents, see `daycare agents templates`."
 _PERSONALITY = 'Personality to speak with, see `daycare personalities`; "": the installation\'s.'
 AgentPath = Annotated[str, typer.Argument(metavar="PATH", help="Path of the agent.")]
 Settings = Annotated[
@@ -54,7 +57,12 @@ def show(cli: Cli, path: AgentPath) -> None:
         cli.out(client.call("GET", "/v1/agent", path=path), agent_facts)
 
 
-@command(app, "create", examples="daycare agents create /ann/agent/scribe --personality creative model=offline/echo")
+@command(
+    app,
+    "create",
+    examples="daycare agents create /ann/agent/diary --from diary\n"
+    "daycare agents create /ann/agent/scribe --personality creative model=offline/echo",
+)
 def create(
     cli: Cli,
     path: AgentPath,
@@ -63,13 +71,63 @@ def create(
     personality: Annotated[str | None, typer.Option(metavar="NAME", help=_PERSONALITY)] = None,
     heartbeat: Annotated[str | None, typer.Option(metavar="TIME", help=_HEARTBEAT)] = None,
     behaviour: Annotated[str | None, typer.Option(metavar="NAME", help=_BEHAVIOUR)] = None,
+    template: Annotated[str | None, typer.Option("--from", metavar="TEMPLATE", help=_FROM)] = None,
 ) -> None:
     """Create a permanent agent /USER/agent/NAME, or an app /USER/app/NAME."""
     config = read_settings(settings or [], personality, heartbeat) | ({"behaviour": behaviour} if behaviour else {})
-    body = {"path": path, "config": config}
     with cli.connect() as client:
-        made = client.call("POST", "/v1/agents", body)
-    cli.out(made, lambda _: f"created {path}\ntalk to it: daycare chat {path}")
+        if template is not None:
+            _refuse_beside(config)
+            made = client.call("POST", f"/v1/templates/{quote(template, safe='')}", {"path": path, **config})
+            cli.out(made, furnished)
+        else:
+            made = client.call("POST", "/v1/agents", {"path": path, "config": config})
+            cli.out(made, lambda _: f"created {path}\ntalk to it: daycare chat {path}")
+
+
+@command(app, "templates", examples="daycare agents templates\ndaycare agents templates diary")
+def templates(
+    cli: Cli, name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show this one with its words.")] = None
+) -> None:
+    """List the templates that agents can be made of, or show one."""
+    with cli.connect() as client:
+        if name is not None:
+            cli.out(client.call("GET", f"/v1/templates/{quote(name, safe='')}"), template_text)
+        else:
+            found = client.call("GET", "/v1/templates")
+            rows = [(each["name"], each["description"] or "nothing in particular") for each in found["templates"]]
+            cli.out(found, lambda _: str(table(("template", "for whom"), rows)))
+
+
+def furnished(made: Json) -> str:
+    """Return what was made of a template, what it lacks, and what to do next."""
+    path, of = made["agent"]["path"], made["template"]
+    lines = [f"created {path} from {of['name']}, with {' and '.join(of['documents'])}"]
+    if of["missing"]:
+        lines.append(f"it counts on what it does not have: {', '.join(of['missing'])}; see daycare agents tools {path}")
+    lines.append(f"talk to it: daycare chat {path}")
+    lines.append(f"for example: {of['first']}")
+    user, name = path.split("/")[1], path.rpartition("/")[2]
+    for job in of["jobs"]:
+        words = shlex.join([name, job["when"], job["text"], "--target", path, "--user", user])
+        lines.append(f"to let it begin by itself: daycare cron add {words}")
+    return "\n".join(lines)
+
+
+def template_text(of: Json) -> str:
+    """Return a template as a person reads it."""
+    documents = "\n\n".join(f"{name}\n{text.strip()}" for name, text in of["documents"].items())
+    lines = [f"{of['name']}: {of['description'] or 'nothing in particular'}"]
+    lines += [f"counts on: {', '.join(of['needs'])}"] if of["needs"] else []
+    return "\n".join([*lines, f"for example: {of['first']}", "", documents])
+
+
+def _refuse_beside(config: Json) -> None:
+    wrong = sorted(config.keys() - {"description", "model", "personality"})
+    if wrong:
+        raise InvalidError(
+            "USAGE", f"agents create --from: {wrong[0]} is set afterwards", hint="daycare agents set PATH FIELD=VALUE"
+        )
 
 
 @command(app, "set", examples="daycare agents set /ann/direct policy=followup 'tools=[\"remind\"]'")

@@ -19,6 +19,7 @@ def rows() -> "Sequence[type[Rows]]":
     A scheduled run may be a task, and asks how that ended: so cron is behind tasks. Budgets are last: what somebody's
     calls have reserved counts in full once all else of theirs has ended.
     """
+    from daycare.features.agents.rows import FurnishedAgents
     from daycare.features.approvals.rows import ApprovalRows
     from daycare.features.budgets.rows import BudgetRows
     from daycare.features.cron.rows import CronRows
@@ -43,6 +44,7 @@ def rows() -> "Sequence[type[Rows]]":
         ExportRows,
         HistoryRows,
         RosterRows,
+        FurnishedAgents,
         PromptRows,
         TrafficRows,
         TracedRows,

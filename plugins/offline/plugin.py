@@ -7,10 +7,8 @@ the results are there.
 
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import msgspec
 import trio
 
 from daycare.base.clues import SEARCHER
@@ -31,12 +29,15 @@ from daycare.base.messages import (
 )
 from daycare.base.times import local_time
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig, StreamEvent, TextDelta
+from daycare_plugins.offline import doing
 from daycare_plugins.offline.arithmetic import calculate
+from daycare_plugins.offline.doing import DoneCall
+from daycare_plugins.offline.every import EVERY
 from daycare_plugins.offline.facts import OfflineFacts
 from daycare_plugins.offline.introduced import introduced
 from daycare_plugins.offline.recalled_lines import lines_on
 from daycare_plugins.offline.searching import search
-from daycare_plugins.offline.when import WHEN, due, zone_of
+from daycare_plugins.offline.when import WHEN, zone_of
 
 MODEL: Final = "rules"
 
@@ -52,14 +53,13 @@ _HELP: Final = (
     '- remember facts of this conversation: "my cat is called Miso", "remember that ...", "I like ...", "call me ..."\n'
     '- recall them: "what is my cat called?", "what do you remember?", "forget everything"\n'
     '- set reminders: "remind me in 10 minutes to stretch", "remind me tomorrow at 9 to call Bob"\n'
+    '- repeat them: "every weekday at 8 remind me to stretch", "what is scheduled?"\n'
+    '- make an agent of a template: "make a diary agent"; /agents new shows the templates\n'
+    '- propose something to remember for good, which you approve: "remember for good that I eat no meat"\n'
     '- write to your other agents: "tell /ana/agent/x that ..."\n'
     '- tell the time and the date, and calculate: "12 * (3 + 4)"'
 )
 _PUZZLED: Final = 'I did not understand that. Say "help" to see what I can do.'
-_WHEN_HELP: Final = (
-    'I need a time ahead of now, such as "remind me in 10 minutes to ...", "at 18:30" or "tomorrow at 9".'
-)
-
 _PATH_HELP: Final = 'I reach agents by their path only, such as "tell /ana/agent/x that ...".'
 
 _NOTHING: Final = "You have told me nothing in this conversation yet. /memory shows what I remember of others."
@@ -137,14 +137,6 @@ def answer(request: InferRequest) -> tuple[str, tuple[ToolCall, ...]]:
     return "\n".join(filter(None, said)), ()
 
 
-class _Done(msgspec.Struct, frozen=True):
-    """A tool call of this turn and what became of it."""
-
-    call: ToolCall
-    result: ToolResult | None
-    at_ms: int
-
-
 class _Turn:
     """What a rule may know, and the calls it may make."""
 
@@ -163,7 +155,7 @@ class _Turn:
         self.calls: list[ToolCall] = []
         self._tools: set[str] = set()
         self._groups = ""
-        self._done: list[_Done] = []
+        self._done: list[DoneCall] = []
         self._number = len(messages)
         for message in messages[:start]:  # answering once more, without tools, tells what was told
             if message.role == "user" and message.origin in _HEARD:
@@ -174,7 +166,7 @@ class _Turn:
         self._groups = next((spec.description for spec in request.tools if spec.name == "more_tools"), "")
         self._done = list(_done(self.pending, request.now_ms))
 
-    def call(self, tool: str, arguments: dict[str, Any], tell: Callable[[_Done], str]) -> str:
+    def call(self, tool: str, arguments: dict[str, Any], tell: Callable[[DoneCall], str]) -> str:
         """Call a tool, or, if that was done in this turn, return what `tell` makes of it."""
         if tool not in self._tools and (group := _group_of(tool, self._groups)):
             self.calls.append(ToolCall(f"offline_{self._number}_{len(self.calls)}", "more_tools", {"group": group}))
@@ -200,11 +192,11 @@ def _group_of(tool: str, groups: str) -> str:
     return next((group for group, _, tools in named if tool in tools.split(", ")), "")
 
 
-def _done(pending: Sequence[Message], now_ms: int) -> Iterator[_Done]:
+def _done(pending: Sequence[Message], now_ms: int) -> Iterator[DoneCall]:
     results = {part.call_id: part for m in pending for part in m.parts if isinstance(part, ToolResult)}
     for message in pending:
         for call in message.tool_calls:
-            yield _Done(call, results.get(call.id), message.at_ms or now_ms)
+            yield DoneCall(call, results.get(call.id), message.at_ms or now_ms)
 
 
 def _lines(message: Message) -> list[str]:
@@ -297,27 +289,7 @@ def _time(turn: _Turn, _: re.Match[str]) -> str:
 
 
 def _date(turn: _Turn, _: re.Match[str]) -> str:
-    return f"It is {_day(turn.now)} ({turn.zone})."
-
-
-def _remind(turn: _Turn, found: re.Match[str]) -> str:
-    at = due(found["when"], turn.now)
-    if at is None:
-        return _WHEN_HELP
-    after_s = round((at.astimezone(UTC) - turn.now.astimezone(UTC)).total_seconds(), 3)
-
-    def tell(done: _Done) -> str:
-        asked, after = done.call.arguments.get("text"), done.call.arguments.get("after_s")
-        start = local_time(done.at_ms, zone_of(turn.zone))
-        at = (start.astimezone(UTC) + timedelta(seconds=float(after or 0))).astimezone(start.tzinfo)
-        return f"I will remind you {_moment(at, turn.now)}: {asked}"
-
-    return turn.call("remind", {"after_s": after_s, "text": found["text"].strip().rstrip(".!")}, tell)
-
-
-def _tell(turn: _Turn, found: re.Match[str]) -> str:
-    arguments = {"to": found["to"], "text": found["text"].strip()}
-    return turn.call("send_message", arguments, lambda done: f"I wrote to {done.call.arguments.get('to')}.")
+    return f"It is {doing.day(turn.now)} ({turn.zone})."
 
 
 def _remember(turn: _Turn, found: re.Match[str]) -> str:
@@ -398,11 +370,22 @@ _THING: Final = r"(?P<what>[^\W\d_][\w '\u2019-]{0,60}?)"
 
 # Tried on a line as it stands, for what follows may be anything.
 _WHOLE_LINE: Final[tuple[_Rule, ...]] = (
-    _rule(rf"remind me\s+(?P<when>{WHEN})\s*[,:]?(?:\s+(?:to|about|that|of))?\s+(?P<text>\S.*)", _remind),
-    _rule(rf"remind me\s+(?:(?:to|about|that|of)\s+)?(?P<text>\S.*?),?\s+(?P<when>{WHEN})", _remind),
-    _rule(rf"(?P<when>{WHEN})\s*,?\s+remind me\s+(?:(?:to|about|that|of)\s+)?(?P<text>\S.*)", _remind),
-    _rule(r"remind me\b.*", _say(_WHEN_HELP)),
-    _rule(r"(?:tell|ask|message|write to|send to|send)\s+(?P<to>/\S+?)[,:]?\s+(?:that\s+)?(?P<text>\S.*)", _tell),
+    _rule(
+        r"(?:remember|keep|note) (?:for good|for ever|forever|permanently)[,:]?(?:\s+that)?\s+(?P<note>\S.*)",
+        doing.keep,
+    ),
+    _rule(rf"remind me\s+(?P<when>{WHEN})\s*[,:]?(?:\s+(?:to|about|that|of))?\s+(?P<text>\S.*)", doing.remind),
+    _rule(rf"remind me\s+(?P<every>{EVERY})\s*[,:]?(?:\s+(?:to|about|that|of))?\s+(?P<text>\S.*)", doing.schedule),
+    _rule(
+        rf"(?P<every>{EVERY})(?:\s*:|\s*,?\s+(?:remind|tell) me(?:\s+(?:to|about|that|of))?)\s+(?P<text>\S.*)",
+        doing.schedule,
+    ),
+    _rule(rf"remind me\s+(?:(?:to|about|that|of)\s+)?(?P<text>\S.*?),?\s+(?P<every>{EVERY})", doing.schedule),
+    _rule(r"(?:remind me\s+)?every\b.*\b(?:remind me|hours|minutes)\b.*", _say(doing.EVERY_HELP)),
+    _rule(rf"remind me\s+(?:(?:to|about|that|of)\s+)?(?P<text>\S.*?),?\s+(?P<when>{WHEN})", doing.remind),
+    _rule(rf"(?P<when>{WHEN})\s*,?\s+remind me\s+(?:(?:to|about|that|of)\s+)?(?P<text>\S.*)", doing.remind),
+    _rule(r"remind me\b.*", _say(doing.WHEN_HELP)),
+    _rule(r"(?:tell|ask|message|write to|send to|send)\s+(?P<to>/\S+?)[,:]?\s+(?:that\s+)?(?P<text>\S.*)", doing.tell),
     _rule(r"(?:tell|message|write to|send to) (?!me\b|us\b)\w{1,64}\b.*", _say(_PATH_HELP)),
     _rule(r"(?P<note>(?:remember|note|don['\u2019]t forget|do not forget)\b.*)", _remember),
 )
@@ -415,6 +398,10 @@ _SENTENCE: Final[tuple[_Rule, ...]] = (
     _rule(r"how are you\b.{0,20}", _say("As well as a set of rules can be, thank you.")),
     _rule(r"(?:who|what) are you", _what_are_you),
     _rule(r"are you (?:an? |the )?(?:ai|llm|chatgpt|gpt|human|bot|language model)\b.{0,40}", _what_are_you),
+    _rule(r"what(?: is|['\u2019]s)? (?:scheduled|waiting|waits)(?: for me)?|list what waits|(?:list|show) my schedule",
+          doing.scheduled),
+    _rule(r"(?:make|create|start)(?: me)? (?:an? )?(?P<template>[a-z]{1,20}) agent"
+          r"(?: (?:called|named) (?P<name>[\w-]{1,40}))?", doing.make),
     _rule(r"what(?: time is it|(?: is|['\u2019]s) the time)(?: now)?|time", _time),
     _rule(r"what(?: day is (?:it|today)|(?: is|['\u2019]s) (?:the date|today))(?: today)?|date|today", _date),
     _rule(rf"what{_IS} (?:my name,? and yours|your name,? and mine|our names)", _tell_names),
@@ -439,15 +426,6 @@ def _match_first(rules: Sequence[_Rule], line: str) -> tuple[_Act, re.Match[str]
         if found:
             return act, found
     return None
-
-
-def _day(at: datetime) -> str:
-    return f"{at:%A}, {at.day} {at:%B} {at.year}"
-
-
-def _moment(at: datetime, now: datetime) -> str:
-    clock = f"{at:%H:%M:%S}" if at - now < timedelta(minutes=10) else f"{at:%H:%M}"
-    return f"at {clock}" if at.date() == now.date() else f"on {_day(at)} at {clock}"
 
 
 def _create(config: ProviderConfig) -> OfflineProvider:

@@ -14,13 +14,13 @@ _UNITS_S: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _UNIT: Final = r"(?:s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)(?![^\W\d_])"
 _NUMBER: Final = rf"(?:\d{{1,9}}(?:\.\d{{1,3}})?|half an?\b|(?:{'|'.join(sorted(_VALUES, key=len, reverse=True))})\b)"
 _AMOUNT: Final = rf"{_NUMBER}\s*{_UNIT}"
-_CLOCK: Final = r"(?:\d{1,2}(?:[:.h]\d{2})?(?:\s?[ap]\.?m\b\.?)?|noon|midnight)"
-_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_DAY: Final = rf"(?:today|tomorrow|(?:(?:on|next)\s+)?(?:{'|'.join(_DAYS)}))"
+CLOCK: Final = r"(?:\d{1,2}(?:[:.h]\d{2})?(?:\s?[ap]\.?m\b\.?)?|noon|midnight)"
+DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_DAY: Final = rf"(?:today|tomorrow|(?:(?:on|next)\s+)?(?:{'|'.join(DAYS)}))"
 
 WHEN: Final = (
     rf"(?:in\s+{_AMOUNT}(?:(?:\s*,\s*|\s+and\s+|\s*){_AMOUNT}){{0,3}}"
-    rf"|{_DAY}(?:\s+at\s+{_CLOCK})?|at\s+{_CLOCK}(?:\s+{_DAY})?)"
+    rf"|{_DAY}(?:\s+at\s+{CLOCK})?|at\s+{CLOCK}(?:\s+{_DAY})?)"
 )
 """What `due` understands, as a regular expression without groups, for `re.IGNORECASE`."""
 
@@ -63,21 +63,22 @@ def _after(words: str, now: datetime) -> datetime | None:
 
 
 def _on(words: str, now: datetime) -> datetime | None:
-    clock_words = re.search(rf"\bat\s+({_CLOCK})", words)
-    clock = _clock(clock_words[1]) if clock_words else _MORNING
-    if clock is None:
+    clock_words = re.search(rf"\bat\s+({CLOCK})", words)
+    shown = clock(clock_words[1]) if clock_words else _MORNING
+    if shown is None:
         return None
-    day = next((name for name in ("today", "tomorrow", *_DAYS) if name in words), None)
+    day = next((name for name in ("today", "tomorrow", *DAYS) if name in words), None)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    at = midnight.replace(hour=clock.hour, minute=clock.minute)
+    at = midnight.replace(hour=shown.hour, minute=shown.minute)
     if day == "tomorrow":
         return at + timedelta(days=1)
-    if day in _DAYS:
-        return at + timedelta(days=(_DAYS.index(day) - now.weekday()) % 7 or 7)
+    if day in DAYS:
+        return at + timedelta(days=(DAYS.index(day) - now.weekday()) % 7 or 7)
     return at if day or at > now else at + timedelta(days=1)
 
 
-def _clock(words: str) -> time | None:
+def clock(words: str) -> time | None:
+    """Return the time that a clock shows, None if none does."""
     if words in ("noon", "midnight"):
         return time(12 if words == "noon" else 0)
     found = re.fullmatch(r"(\d{1,2})(?:[:.h](\d{2}))?\s?(?:([ap])\.?m\.?)?", words)

@@ -95,6 +95,23 @@ def test_a_tool_is_taken_away_and_the_page_says_why_it_is_gone(house: Network, w
     expect(row).to_contain_text("no rule against it")
 
 
+def test_a_template_fills_in_the_first_documents_of_a_new_agent(house: Network, window: Window) -> None:
+    page = window.open("/new-agent")
+    page.get_by_label("Its name in its path").fill("evening")
+    page.get_by_label("Begin with").select_option("diary")
+    expect(page.get_by_label("What it is for")).to_have_value("asks how the day was, and keeps it")
+    expect(page.locator("#state")).to_contain_text("Today I finished the shelf")
+    page.get_by_text("Its first documents", exact=True).click()
+    style = page.get_by_label("How it writes STYLE.md")
+    style.fill(f"{style.input_value()}Say du.")
+    page.get_by_role("button", name="Create").click()
+    page.wait_for_url("**/agents/ann/agent/evening")
+    soul = house.locally("GET", "/v1/memory/document", agent="/ann/agent/evening", path="SOUL.md")["text"]
+    assert "diary" in soul
+    kept = house.locally("GET", "/v1/memory/document", agent="/ann/agent/evening", path="STYLE.md")["text"]
+    assert kept.endswith("Say du.")
+
+
 def test_a_limit_is_set_raised_and_stands_beside_what_was_spent(house: Network, window: Window) -> None:
     page = window.open(f"{made(house, '/ann/agent/bank')}?tab=budget")
     page.get_by_label("A limit of its own").fill("2 usd a day")
@@ -139,7 +156,8 @@ def test_of_many_agents_a_page_shows_branches_and_finds_any_while_one_types(hous
     page.keyboard.press("/")
     page.keyboard.type("A11")
     expect(page.locator("li")).to_have_count(11)
-    house.locally("PATCH", "/v1/agent", {"description": "the eleventh"}, path=f"/{person}/agent/a{11:x<{NAME_MAX_CHARS - 1}}")
+    eleventh = f"/{person}/agent/a{11:x<{NAME_MAX_CHARS - 1}}"
+    house.locally("PATCH", "/v1/agent", {"description": "the eleventh"}, path=eleventh)
     expect(page.get_by_text("the eleventh")).to_be_visible()
     expect(page.locator("#find")).to_have_value("A11")
 

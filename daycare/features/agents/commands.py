@@ -1,4 +1,4 @@
-"""The chat command `/agents`: which there are; end a permanent one, and take it back."""
+"""The chat command `/agents`: which there are; make a permanent one of a template, end it, and take it back."""
 
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -11,12 +11,17 @@ from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.messages import Choice
 from daycare.base.path import Path
 from daycare.features.agents.controls import PermanentAgents
+from daycare.features.agents.rights import WantedSettings
+from daycare.features.agents.templates import names, template
 from daycare.store.records import Agent, InboxRow
 
 _LINES_MAX: Final = 40  # of a list in a chat: two screens of a phone
 _LINE_MAX_CHARS: Final = 300
 _WAITING_COUNTED: Final = 100
-_HELP: Final = "/agents shows all, /agents rm NAME ends a permanent one, /agents restore NAME takes it back."
+_HELP: Final = (
+    "/agents shows all, /agents new TEMPLATE [NAME] makes a permanent one, /agents rm NAME ends it,"
+    f" /agents restore NAME takes it back. Templates: {', '.join(names())}."
+)
 
 
 class PermanentAgentCommands:
@@ -28,26 +33,38 @@ class PermanentAgentCommands:
 
     def add_to(self, commands: Commands) -> None:
         """Register it."""
-        commands.add("agents", Command("list your agents [rm NAME | restore NAME]", self._run))
+        commands.add("agents", Command("list your agents [new TEMPLATE | rm NAME | restore NAME]", self._run))
 
     async def _run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         verb, _, named = rest.partition(" ")
         name, _, sure = named.strip().partition(" ")
         if not rest or rest == "list":
             return await self._list(agent)
-        if verb not in ("rm", "restore") or not name or sure.strip() not in ("", "yes"):
+        if verb not in ("new", "rm", "restore") or not name or (verb != "new" and sure.strip() not in ("", "yes")):
             return CommandAnswer(_HELP)
         await check_manager(self._agents.store.people, row, agent, "whose agents these are can do that")
         try:
+            if verb == "new":
+                return await self._make(agent, name, sure.strip() or name)
             if verb == "restore":
                 back = await self._agents.restore(str(Path.agent(agent.user, name)))
                 return CommandAnswer(f"{back.path} lives again. /use {name} lets it answer here.")
             return await self._end(await self._agents.at(agent.user, name), name, sure=bool(sure.strip()))
         except NotFoundError as error:
+            if error.code == "TEMPLATE_UNKNOWN":
+                return CommandAnswer(f"{error.message}. There are: {', '.join(names())}.")
             near = get_close_matches(name, await self._names(agent.user), n=1)
             return CommandAnswer(f"Did you mean /agents {verb} {near[0]}?" if near else error.message)
         except DaycareError as error:
             return CommandAnswer(error.message)
+
+    async def _make(self, agent: Agent, template_name: str, name: str) -> CommandAnswer:
+        of = template(template_name)
+        made = await self._agents.make(str(Path.agent(agent.user, name)), of, WantedSettings(), by=agent.user)
+        lacks = self._agents.lacks(made, of)
+        missing = f" It counts on what it does not have here: {', '.join(lacks)}." if lacks else ""
+        text = f"{made.path} is there.{missing} /use {name} lets it answer here. Say for example: {of.first}"
+        return CommandAnswer(text, choices=(Choice(f"Talk with {name}", f"/use {name}"),))
 
     async def _end(self, agent: Agent, name: str, *, sure: bool) -> CommandAnswer:
         if sure:

@@ -4,49 +4,46 @@ An agent that another one creates may do no more than its maker, and what its ma
 a model's words. Ending one is for people: an agent can only hand them the button.
 """
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 import trio
 from msgspec.structs import replace
 
-from daycare.actors.directory import Directory
-from daycare.actors.router import Router
 from daycare.agent.bounds import is_as_bound
-from daycare.base.clock import Clock
-from daycare.base.errors import ForbiddenError, InvalidError
+from daycare.base.connector import DIRECT
+from daycare.base.documents import Attribution
+from daycare.base.errors import ForbiddenError, InvalidError, NotFoundError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import LASTING_AGENTS_MAX
 from daycare.base.messages import Origin, dismissal
 from daycare.base.path import Kind, Path
 from daycare.base.permission import KILL, SPAWN
+from daycare.feature import Core
 from daycare.features.agents.rights import AgentGranting, WantedSettings, bound
+from daycare.features.agents.rows import FurnishedAgents
+from daycare.features.agents.templates import AgentTemplate, template
 from daycare.plugin import ToolContext
-from daycare.settings import Live
-from daycare.store.records import Agent
-from daycare.store.sqlite.store import Store
+from daycare.store.records import Agent, AgentConfig
 
 
 class PermanentAgents:
-    """Does it. One that has ended can be taken back for `[store] keep_days`; `awake` has the ids of agents at work."""
+    """Does it. One that has ended can be taken back for `[store] keep_days`; `awake` has the ids of agents at work.
+
+    `tools` returns the names of those that an agent has.
+    """
 
     def __init__(
-        self,
-        store: Store,
-        directory: Directory,
-        router: Router,
-        granting: AgentGranting,
-        awake: Container[str],
-        clock: Clock,
-        live: Live,
+        self, core: Core, granting: AgentGranting, awake: Container[str], tools: Callable[[Agent], Container[str]]
     ) -> None:
-        self.directory = directory
-        self.store = store
-        self._router = router
+        self.directory = core.directory
+        self.store = core.store
+        self._router = core.router
         self._granting = granting
         self._permissions = granting.permissions
         self._awake = awake
-        self._clock = clock
-        self._live = live
+        self._clock = core.clock
+        self._live = core.live
+        self._tools = tools
         self._changing = trio.Lock()  # a change reads the settings before it writes them
 
     # -- for agents ----------------------------------------------------------------------------------------------------
@@ -60,6 +57,8 @@ class PermanentAgents:
         path = Path.agent(maker.user, name)
         await self._permissions.check(maker.path, SPAWN, str(path))
         bounds = await self._granting.bounds(maker, path, context.allowed)
+        if wanted.template:
+            wanted = _filled(wanted, template(wanted.template))
         config = await self._granting.settings(bounds, wanted, maker.user)
         born = f"{maker.id}:{context.turn}:{context.step}:{context.call_id}:agent"
         new = self.directory.new(path, origin=Origin.AGENT, config=config)
@@ -91,6 +90,29 @@ class PermanentAgents:
 
     # -- for people ----------------------------------------------------------------------------------------------------
 
+    async def make(self, path: str, of: AgentTemplate, wanted: WantedSettings, *, by: str) -> Agent:
+        """Make a permanent agent of a template, with its documents, for the person `by` who stands behind them.
+
+        Raises `InvalidError`, `NotFoundError` USER_UNKNOWN, `ConflictError` AGENT_EXISTS.
+        """
+        at = self.directory.parse(path)
+        if at.kind is not Kind.AGENT:
+            raise InvalidError("AGENT_KIND", f"creating {at}: templates are for agents", hint="/USER/agent/NAME")
+        if await self.store.people.get(at.user) is None:
+            raise NotFoundError("USER_UNKNOWN", f"creating {at}: no user {at.user}", hint="daycare users list")
+        usual = AgentConfig(description=of.description, personality=of.personality)
+        config = await self._granting.settings(usual, wanted, by)
+        author = f"{DIRECT}:{by}"
+        reason = f"from the template {of.name}"
+        stands_behind = Attribution(origin=Origin.PERSON, author=author, approver=author, reason=reason)
+        new = self.directory.new(at, origin=Origin.PERSON, config=config)
+        return await self.store.of(FurnishedAgents).create(new, of.documents, stands_behind)
+
+    def lacks(self, agent: Agent, of: AgentTemplate) -> list[str]:
+        """Return the tools that a template counts on and an agent does not have."""
+        has = self._tools(agent)
+        return [name for name in of.needs if name not in has]
+
     async def find(self, user: str) -> list[Agent]:
         """Return a user's permanent agents, in order of path."""
         return await self.store.agents.find(user=user, kinds=[Kind.AGENT], limit=LASTING_AGENTS_MAX)
@@ -114,3 +136,10 @@ class PermanentAgents:
     async def restore(self, path: str) -> Agent:
         """Let an agent that has ended live again, as long as it is kept."""
         return await self.store.agents.revive(path, self._clock.now_ms() - self._live.now.store.keep_ms)
+
+
+def _filled(wanted: WantedSettings, of: AgentTemplate) -> WantedSettings:
+    """Return what a maker wishes with what a template says, which are the maker's words from then on."""
+    words = f"{of.words}\n\n{wanted.prompt or ''}".strip()
+    description = wanted.description or of.description
+    return replace(wanted, prompt=words, description=description, personality=wanted.personality or of.personality)

@@ -20,8 +20,9 @@ _MAKERS: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER)  # what lasts itself
 
 
 class WantedSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent may say of another one; None leaves it as it is."""
+    """What an agent may say of another one; None leaves it as it is. A `template` only counts for a new one."""
 
+    template: str = ""
     prompt: str | None = None
     description: str | None = None
     model: str | None = None

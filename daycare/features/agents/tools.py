@@ -6,15 +6,19 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from daycare.agent.blocks import one_line
+from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice, Origin
 from daycare.base.scope import scope_of
 from daycare.base.tool import ACTS, READS, STAYS
 from daycare.features.agents.controls import PermanentAgents
 from daycare.features.agents.rights import WantedSettings
+from daycare.features.agents.templates import names
 from daycare.plugin import StructTool, ToolContext
 from daycare.store.records import Agent
 
 _LINE_CHARS: Final = 160
+
+_TEMPLATE: Final = "Words that come along; prompt adds to them. Without one, prompt is needed"
 
 AgentName = Annotated[str, msgspec.Meta(description="Its name, such as scribe: a-z, 0-9, - and _")]
 Prompt = Annotated[str, msgspec.Meta(max_length=20_000, description="Who it is and how it works, in full")]
@@ -29,7 +33,8 @@ class AgentCreate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     task_start."""
 
     name: AgentName
-    prompt: Annotated[Prompt, msgspec.Meta(min_length=1)]
+    prompt: Prompt = ""
+    template: Annotated[str, msgspec.Meta(extra_json_schema={"enum": ["", *names()]}, description=_TEMPLATE)] = ""
     description: About = ""
     model: Model = ""
     personality: Manner = ""
@@ -72,8 +77,14 @@ class PermanentAgentTools:
         )
 
     async def _create(self, context: ToolContext, it: AgentCreate) -> str:
+        if not it.prompt and not it.template:
+            raise InvalidError("AGENT_PROMPT", f"creating {it.name}: say who it is", hint="prompt, or template")
         wanted = WantedSettings(
-            prompt=it.prompt, description=it.description, model=it.model, personality=it.personality
+            template=it.template,
+            prompt=it.prompt,
+            description=it.description,
+            model=it.model,
+            personality=it.personality,
         )
         agent = await self._agents.create_for(context, it.name, wanted)
         if scope_of(context.path) != scope_of(agent.path):  # a sub-user's, who have one conversation

@@ -49,7 +49,9 @@ async def new(visit: Visit) -> dict[str, Any]:
     """Return what an agent can be made of."""
     users = (await visit.get("/v1/users"))["users"]
     mine = visit.caller.user or next((each["id"] for each in users if each.get("operator")), "")
-    return {"title": "New agent", "users": users, "mine": mine, "documents": DOCUMENTS, **await offered(visit)}
+    templates = (await visit.get("/v1/templates"))["templates"]
+    first = {"title": "New agent", "users": users, "mine": mine, "documents": DOCUMENTS, "templates": templates}
+    return {**first, **await offered(visit)}
 
 
 async def offered(visit: Visit) -> dict[str, Any]:

@@ -23,6 +23,17 @@ function pathOf(form) {
   return `/${form.querySelector("#of").value.trim()}/${made ? "app" : "agent"}/${form.querySelector("#called").value.trim()}`;
 }
 
+/** A template is words to begin with: they may be changed before the agent is there. */
+main.addEventListener("change", async ({ target }) => {
+  if (target.id !== "template") return;
+  const form = target.form;
+  const { description = "", personality = "", documents = {}, first = "" } = target.value ? await call(`GET /v1/templates/${target.value}`) : {};
+  form.elements["config.description"].value = description;
+  form.elements["config.personality"].value = personality;
+  for (const text of form.querySelectorAll("[data-document]")) text.value = documents[text.dataset.document] ?? "";
+  say(first && `Its first documents are filled in. When it is there, say for example: ${first}`);
+});
+
 document.addEventListener("daycare:send", ({ target, detail }) => {
   if (target.id === "new-agent") {
     detail.body.path = pathOf(target);
