@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from typing import Final
 
 import pytest
+import structlog
 import trio.testing
 
 from daycare.base.secrecy import forget_hidden
@@ -22,6 +23,15 @@ chance.settle()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell lets what it runs in the background ignore Ctrl-C, and so would every program that the tests press it in.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What is logged before a daemon sets its log up is drawn for people else, with all values of each frame: up to a minute
+# for one error of a test.
+structlog.configure(
+    processors=[
+        structlog.processors.add_log_level,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 _entry_points = cache(entry_points)
 
