@@ -24,7 +24,7 @@ from daycare.agent.admission import Admission, AdmissionEntry
 from daycare.agent.dispatch import TurnDispatch
 from daycare.agent.endings import Endings
 from daycare.agent.journal import TurnJournal
-from daycare.agent.kinds import is_note, messages_of
+from daycare.agent.kinds import asks_nothing, messages_of
 from daycare.agent.prompting import Prompter
 from daycare.agent.sending import Sending
 from daycare.agent.steps import Aside, Thinker, Thought
@@ -166,7 +166,7 @@ class Turns:
         """End a turn of answers that nobody wants any more, of notes, or of a chain that was stopped."""
         if all(_is_stale(row, turn) for row in rows):
             await self.endings.finished(agent, lane, turn, Thought(rows=tuple(rows), history=(), reply=""))
-        elif all(is_note(row) for row in rows):
+        elif asks_nothing(rows):
             noted = Thought(rows=tuple(rows), history=tuple(messages_of(rows)), reply="")
             await self.endings.finished(agent, lane, turn, noted)
         elif reason := self.loop_guard.reason_against(rows):

@@ -5,6 +5,7 @@ from typing import Final
 
 import trio
 
+from daycare.actors.taken_back import taken_back
 from daycare.base.limits import MAILBOX_MAX_ROWS, MERGE_MAX_MESSAGES
 from daycare.base.messages import EnvelopeKind, Lane, Origin
 from daycare.store.records import InboxRow, Policy, Turn
@@ -184,7 +185,8 @@ class Activation:
         """Take the rows of the next turn: the first, and what the same person said right after it."""
         first = self.rows.pop(0)
         taken = [first, *self._mergeable([first])]
-        return [*taken, *self._edits_of(taken)]
+        taken += self._edits_of(taken)
+        return [*taken, *self._deletions_of(taken)]
 
     def unclaim(self, rows: list[InboxRow]) -> None:
         """Put claimed rows back: their turn could not be journaled."""
@@ -211,6 +213,13 @@ class Activation:
         found = [
             row for row in self.rows if row.envelope.person.edits in keys and row.envelope.kind is EnvelopeKind.TEXT
         ]
+        if found:
+            self.drop({row.seq for row in found})
+        return found
+
+    def _deletions_of(self, rows: list[InboxRow]) -> list[InboxRow]:
+        """Take what takes these rows back, whoever wrote in between: nobody is to read them."""
+        found = [row for row in self.rows if row.envelope.person.deletes and taken_back([*rows, row])]
         if found:
             self.drop({row.seq for row in found})
         return found

@@ -243,6 +243,7 @@ def _envelope(user: User, path: Path, inbound: Inbound, files: tuple[File, ...])
         album=inbound.album,
         context=inbound.context[:CONTEXT_MAX_CHARS],
         message=inbound.message,
+        deletes=inbound.deletes if note else "",
         instead=inbound.instead,
         more=dict(inbound.meta),
         client=inbound.client,

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from daycare.actors.taken_back import taken_back
 from daycare.base.causes import Beat, JobRun, Signalled, TaskWork, WebhookCall
 from daycare.base.cron import NOBODY, SILENCE
 from daycare.base.fence import fence, unfenced
@@ -80,8 +81,16 @@ def chains_of(rows: Sequence[InboxRow]) -> Chains:
     )
 
 
+def asks_nothing(rows: Sequence[InboxRow]) -> bool:
+    """Return whether nobody expects an answer to any of these rows: they are notes, or were taken back meanwhile."""
+    gone = taken_back(rows)
+    return all(is_note(row) or row.seq in gone for row in rows)
+
+
 def messages_of(rows: Sequence[InboxRow]) -> list[Message]:
-    """Return rows as messages: what was edited meanwhile in its last words, and an album as one."""
+    """Return rows as messages: none that was deleted meanwhile, an edited one in its last words, an album as one."""
+    if gone := taken_back(rows):
+        rows = [_of_what_is_gone(row) for row in rows if row.seq not in gone]
     known = {row.envelope.key for row in rows}
     edits = {row.envelope.person.edits: row for row in rows}  # the last of each
     messages: list[Message] = []
@@ -103,6 +112,16 @@ def messages_of(rows: Sequence[InboxRow]) -> list[Message]:
             messages.append(message)
         album = this
     return messages
+
+
+def _of_what_is_gone(row: InboxRow) -> InboxRow:
+    """Return a deletion in words that fit where nobody has seen what it is about; any other row as it is."""
+    if not row.envelope.person.deletes:
+        return row
+    return replace(row, envelope=replace(row.envelope, text=_TOOK_BACK))
+
+
+_TOOK_BACK: Final = "took back a message that nobody has read"
 
 
 def message_of(row: InboxRow) -> Message:

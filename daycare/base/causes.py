@@ -34,7 +34,8 @@ class Person(msgspec.Struct, frozen=True, omit_defaults=True, tag="person"):
     """Somebody said it over a connector; all of it is their platform's or their own word.
 
     `name` is what they call themselves, `chat` the group, `context` what they quote, `message` the platform's id,
-    `edits` the key of the message that this one corrects. `instead` is the turn whose place the turn of this message
+    `edits` the key of the message that this one corrects, `deletes` the platform's id of the one that this takes back,
+    in the same chat. `instead` is the turn whose place the turn of this message
     takes, 0 for none. `more` is what the connector noted besides, `client` what their program adds.
     """
 
@@ -44,6 +45,7 @@ class Person(msgspec.Struct, frozen=True, omit_defaults=True, tag="person"):
     context: str = ""
     message: str = ""
     edits: str = ""
+    deletes: str = ""
     instead: int = 0
     more: dict[str, str] = {}
     client: ClientContext | None = None
@@ -164,7 +166,8 @@ def words_in(cause: Cause | None) -> list[str]:
         return [cause.event, cause.instruction]
     if not isinstance(cause, Person):
         return []
-    words = [cause.name, cause.chat, cause.album, cause.context, cause.message, cause.edits, *cause.more.values()]
+    words = [cause.name, cause.chat, cause.album, cause.context, cause.message, cause.edits, cause.deletes]
+    words += cause.more.values()
     if cause.client is not None:
         words += [cause.client.system, *(each.text for each in cause.client.said)]
     return words

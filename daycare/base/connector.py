@@ -68,10 +68,11 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     What: `key` is the platform's stable id of this very event, so that a repeat is recognised; `text` is what they
     wrote and nothing else. `context` is what it refers to (a quoted message, where a forward comes from), shown to the
     model as data. `kind` `note` is put into the conversation and nobody expects an answer. `edits` is the key of the
-    message that this one replaces; messages of one `album` are read as one. `replies_to` is the platform's number of
-    the message that this one replies to. `instead` is the last turn of the conversation, whose place the turn of this
-    message takes: its words stand in no later prompt. `origin` is whose words they are: a forward is its author's, and
-    never a command.
+    message that this one replaces. A note whose `deletes` is the platform's number of a message takes that one back:
+    nobody answers it, unless a turn has begun with it. Messages of one `album` are read as one. `replies_to` is the
+    platform's number of the message that this one replies to. `instead` is the last turn of the conversation, whose
+    place the turn of this message takes: its words stand in no later prompt. `origin` is whose words they are: a
+    forward is its author's, and never a command.
 
     Where: `path` is the agent meant, empty for the one that belongs to the connector. `message` is the platform's
     number of it, which the answer may name as its question; `reply_target` sends the answer elsewhere on that platform.
@@ -95,6 +96,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     chat_name: str = ""
     kind: Literal["message", "note"] = "message"
     edits: str = ""
+    deletes: str = ""
     album: str = ""
     context: str = ""
     message: str = ""

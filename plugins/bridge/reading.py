@@ -45,7 +45,8 @@ def read(
         case Deleted():
             if frame.chat and groups == "addressed":
                 return None  # whether it was said to us is not known any more
-            return _note(frame, connector, f"deleted message {one_line(frame.message, KEY_MAX_CHARS)}")
+            note = _note(frame, connector, f"deleted message {one_line(frame.message, KEY_MAX_CHARS)}")
+            return replace(note, deletes=_name(frame.message))
 
 
 def _said(frame: Said, connector: str, groups: str, folder: BridgeFolder) -> Inbound | None:
