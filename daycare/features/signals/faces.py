@@ -15,6 +15,7 @@ from daycare.base.messages import Origin
 from daycare.base.tool import ACTS, READS
 from daycare.base.zones import zone_of
 from daycare.features.signals.records import Signal, SignalSubscription
+from daycare.features.signals.rows import SUBSCRIPTIONS_PAGE
 from daycare.features.signals.service import SignalControls
 from daycare.plugin import StructTool, ToolContext
 
@@ -152,9 +153,11 @@ class SignalQuery(RequestDocument, frozen=True, kw_only=True):
 
 
 class SubscriptionsQuery(RequestDocument, frozen=True, kw_only=True):
-    """Whose subscriptions; everybody's without."""
+    """Whose subscriptions, oldest first, behind number `after`; everybody's without `user`."""
 
     user: str | None = None
+    after: Number = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=SUBSCRIPTIONS_PAGE)] = SUBSCRIPTIONS_PAGE
 
 
 class SubscriptionBody(RequestDocument, frozen=True, kw_only=True):
@@ -229,7 +232,8 @@ class SignalRoutes:
     @described({200: {"subscriptions": list[SignalSubscription]}}, query=SubscriptionsQuery)
     async def subscriptions(self, request: "Request") -> "Response":
         """List subscriptions."""
-        found = await self._controls.rows.subscriptions(user=query(request, SubscriptionsQuery).user)
+        wish = query(request, SubscriptionsQuery)
+        found = await self._controls.rows.subscriptions(user=wish.user, after=wish.after, limit=wish.limit)
         return answer({"subscriptions": msgspec.to_builtins(found)})
 
     @described({201: SignalSubscription}, body=SubscriptionBody, refuses=(409,))

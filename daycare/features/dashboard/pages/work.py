@@ -50,8 +50,12 @@ async def _signals(visit: Visit) -> dict[str, Any]:
     user, waiting = _asked(visit, "user"), "waiting" in visit.query
     before = _number(visit, "before")
     found = await visit.get("/v1/signals", user=user, waiting=waiting, before=before, limit=ROWS)
-    who = await visit.get("/v1/signals/subscriptions", user=user)
-    return {**found, **who, "user": user, "waiting": waiting, "next": _more(visit, found["signals"], before="no")}
+    who = await visit.get("/v1/signals/subscriptions", user=user, after=_number(visit, "listens"), limit=ROWS)
+    more = {
+        "next": _more(visit, found["signals"], before="no"),
+        "next_listens": _more(visit, who["subscriptions"], listens="no"),
+    }
+    return {**found, **who, **more, "user": user, "waiting": waiting}
 
 
 async def _dead(visit: Visit) -> dict[str, Any]:
