@@ -10,7 +10,7 @@ from daycare.features.dashboard.pages import system
 from daycare.features.dashboard.routes import PAGES
 from tests.network.conftest import Network
 
-EVERYONES = ("/", "/flow", "/approvals", "/memory")
+EVERYONES = ("/", "/flow", "/approvals", "/memory", "/work", "/costs")
 UNLISTED = ("/trace",)
 EMPTY = (  # here; nothing to change yet
     *("/", "/approvals", "/memory", "/costs", "/system", "/flow", "/trace"),

@@ -90,7 +90,7 @@ PAGES: Final = (
     ),
     PageKind("/work", "work.html", work.listed, "/v1/cron", "Work"),  # each of its tabs says what changes it
     PageKind("/work/cron/{path:path}", "job.html", job.shown, "/v1/cron/job", "", _JOB),
-    PageKind("/costs", "costs.html", costs.shown, "/v1/spend", "Costs", _SPENT),
+    PageKind("/costs", "costs.html", costs.shown, "/v1/spend/sums", "Costs", _SPENT),
     PageKind("/people", "people.html", people.listed, "/v1/users", "People", "stranger.knocked"),
     PageKind(
         "/system",
