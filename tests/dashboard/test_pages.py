@@ -42,6 +42,13 @@ def test_a_person_sees_pages_of_what_is_theirs_and_no_others(network: Network) -
     assert "secret" not in theirs.text
 
 
+def test_people_are_found_by_what_stands_in_their_id_name_or_address(network: Network) -> None:
+    network.locally("POST", "/v1/users/bob/links", {"key": "telegram:4711"})
+    for words in ("BO", "m:471"):
+        text = network.call("operator", "GET", "/people", find=words).text
+        assert 'id="user-bob"' in text and 'id="user-ann"' not in text, words
+
+
 def test_without_a_token_there_is_no_page(network: Network) -> None:
     assert {network.call("", "GET", path).status_code for path in PLAIN} == {401}
 
