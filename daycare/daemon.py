@@ -116,7 +116,7 @@ class Daemon(Kernel):
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
-        self.connections = Connections(self.host, self.extensions)
+        self.connections = Connections(self.host, self.extensions, self.reloading.reload)
         configuration = ConfigurationFeature(self.home, self.reloading.reload)
         self.backups = BackingUp(Backups(self.home, live, store, clock))
         sweeps = {what: sweep for feature in able for what, sweep in feature.sweeps().items()}

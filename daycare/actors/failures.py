@@ -190,8 +190,15 @@ class Failures:
         await self._count_crash(agent, error)
 
     def _publish(self, agent: Agent, turn: Turn, error: DaycareError, retry_in_s: float | None) -> None:
-        it, code, why = about(self._clock, agent, turn.trace), error.code, error.message
-        failed = TurnFailed(**it, turn=turn.turn, attempt=turn.attempt, code=code, reason=why, retry_in_s=retry_in_s)
+        failed = TurnFailed(
+            **about(self._clock, agent, turn.trace),
+            turn=turn.turn,
+            attempt=turn.attempt,
+            code=error.code,
+            reason=error.message,
+            hint=error.hint,
+            retry_in_s=retry_in_s,
+        )
         self._bus.publish(failed)
 
     async def _count_crash(self, agent: Agent, error: DaycareError) -> None:

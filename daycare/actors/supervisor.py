@@ -250,6 +250,8 @@ class Supervisor:
         try:
             if lane.control or self._stopping:  # it came while this lane waited for room or for silence
                 return
+            if not lane.rows and lane.turn is None:  # what it was woken for was dropped
+                return
             changes = self.failures.changes
             error = await self._try_turn(agent, lane)
         finally:

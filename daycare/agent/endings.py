@@ -259,6 +259,7 @@ class Endings:
                 attempt=turn.attempt,
                 code=error.code,
                 reason=error.message,
+                hint=error.hint,
             )
         )
         due = [f"Due now: {row.envelope.text}" for row in rows if _is_reminder(row)]
@@ -300,6 +301,7 @@ class Endings:
                 turn,
                 code=error.code,
                 reason=error.message,
+                hint=error.hint,
                 history=history if turn.session != APART else (),
                 shown=self.unanswered.pop(turn.turn, None),
                 replies=replies,

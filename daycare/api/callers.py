@@ -78,6 +78,17 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         if self.own_only and user != self.user:
             raise NotFoundError("USER_UNKNOWN", f"looking at {user}: there is nobody of that id", hint="leave it out")
 
+    def whose(self, user: str | None) -> str | None:
+        """Return whose things are asked for, None for everybody's: of who sees only their own it is these.
+
+        Raises `NotFoundError` for what is another person's.
+        """
+        if self.own_only and user is None:
+            return self.user
+        if user is not None:
+            self.check_user(user)
+        return user
+
     def check_path(self, path: str) -> None:
         """Raise `NotFoundError` for the path of another person's agent, and for one that the token is not for."""
         if not self.sees(path):

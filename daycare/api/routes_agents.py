@@ -105,11 +105,8 @@ class AgentRoutes:
     async def find(self, request: Request) -> Response:
         """List agents."""
         wish, caller = query(request, AgentsQuery), caller_of(request)
-        user = caller.user if caller.own_only and wish.user is None else wish.user
-        if user is not None:
-            caller.check_user(user)
         found = await self._store.agents.find(
-            user=user,
+            user=caller.whose(wish.user),
             within=caller.paths,
             kinds=[wish.kind] if wish.kind else [],
             include_dead=wish.include_dead,

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.callers import caller_of, persons
 from daycare.api.described import described
 from daycare.api.documents import Limit, Number, RequestDocument, answer, body, query, segment
 from daycare.api.services import Services
@@ -89,20 +90,24 @@ class DeadLetterRoutes:
             Route("/v1/dead/{no}/replay", self.replay, methods=["POST"]),
         ]
 
+    @persons
     @described({200: {"dead": list[DeadLetter], "dropped": list[DroppedLetters]}}, query=DeadQuery)
     async def find(self, request: Request) -> Response:
         """List dead letters, newest first, and whose older ones made room for others."""
-        wish = query(request, DeadQuery)
-        which = DeadFilter(path=wish.path, user=wish.user, code=wish.code, source=wish.source, waiting=wish.waiting)
+        wish, caller = query(request, DeadQuery), caller_of(request)
+        user = caller.whose(wish.user)
+        which = DeadFilter(path=wish.path, user=user, code=wish.code, source=wish.source, waiting=wish.waiting)
         found = await self._dead.find(which, before=wish.before, limit=wish.limit)
-        return answer({"dead": found, "dropped": await self._dead.dropped()})
+        dropped = [each for each in await self._dead.dropped() if not caller.own_only or each.user == caller.user]
+        return answer({"dead": [each for each in found if caller.sees(each.path)], "dropped": dropped})
 
+    @persons
     @described({200: DeadLetter}, segments={"no": Number})
     async def show(self, request: Request) -> Response:
         """Show one dead letter."""
         no = segment(request, "no", Number)
         letter = await self._dead.get(no)
-        if letter is None:
+        if letter is None or not caller_of(request).sees(letter.path):
             raise NotFoundError("DEAD_UNKNOWN", f"showing dead letter {no}: there is none", hint="daycare dead list")
         return answer(letter)
 

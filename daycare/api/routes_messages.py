@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.actors.dropping import drop
 from daycare.actors.failures import Trouble
 from daycare.api.callers import Caller, caller_of, persons
 from daycare.api.described import With, described
@@ -58,6 +59,12 @@ class Page(PathQuery, frozen=True, kw_only=True):
     limit: Limit = 100
 
 
+class DropQuery(PathQuery, frozen=True, kw_only=True):
+    """A message that waits for the agent at a path."""
+
+    seq: Number
+
+
 class ShownReplies(RequestDocument, frozen=True, kw_only=True):
     """Replies that a terminal has shown."""
 
@@ -79,6 +86,7 @@ class Messages:
             Route("/v1/messages", self.post, methods=["POST"]),
             Route("/v1/stop", self.stop, methods=["POST"]),
             Route("/v1/inbox", self.inbox),
+            Route("/v1/inbox", self.drop, methods=["DELETE"]),
             Route("/v1/replies", self.replies),
             Route("/v1/replies/ack", self.acknowledge, methods=["POST"]),
         ]
@@ -178,6 +186,17 @@ class Messages:
         agent = await agent_at(self._services, wish.path)
         rows = await self._store.inbox.waiting(agent.id, after=wish.after, limit=wish.limit)
         return answer({"agent": agent_view(self._services, agent), "rows": rows})
+
+    @persons
+    @described({200: {"dropped": int}}, query=DropQuery, refuses=(409,))
+    async def drop(self, request: Request) -> Response:
+        """Give up a message that waits: nobody answers it, and it becomes a dead letter, which can be sent again."""
+        wish, caller = query(request, DropQuery), caller_of(request)
+        caller.check_path(wish.path)
+        agent = await agent_at(self._services, wish.path)
+        reason = f"dropped by {caller.user or self._services.owner}"
+        await drop(self._store.inbox, self._services.supervisor.awake, agent, wish.seq, reason)
+        return answer({"dropped": wish.seq})
 
     @persons
     @described({200: {"replies": list[OutboxRow]}}, query=Page)

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.api.callers import caller_of, persons
 from daycare.api.described import With, described
 from daycare.api.documents import Limit, Number, RequestDocument, answer, query, segment
 from daycare.api.services import Services
@@ -37,14 +38,17 @@ class TimerRoutes:
         """Return the routes of this file."""
         return [Route("/v1/timers", self.find), Route("/v1/timers/{no}", self.cancel, methods=["DELETE"])]
 
+    @persons
     @described({200: {"timers": [_SHOWN]}}, query=TimersQuery)
     async def find(self, request: Request) -> Response:
         """List timers that have not fired. Those with `deadline` end a wait or a task, the others are messages."""
-        wish = query(request, TimersQuery)
+        wish, caller = query(request, TimersQuery), caller_of(request)
+        if wish.path is not None:
+            caller.check_path(wish.path)
         agent_id = None if wish.path is None else (await self._directory.at(wish.path)).id
         behind = wish.after_due, wish.after
-        found = await self._timers.find(agent_id, wish.limit, user=wish.user, behind=behind)
-        return answer({"timers": [_view(timer) for timer in found]})
+        found = await self._timers.find(agent_id, wish.limit, user=caller.whose(wish.user), behind=behind)
+        return answer({"timers": [_view(timer) for timer in found if caller.sees(timer.envelope.to)]})
 
     @described({200: {"cancelled": _SHOWN}}, segments={"no": Number}, refuses=(409,))
     async def cancel(self, request: Request) -> Response:

@@ -12,6 +12,7 @@ means in a zone is decided below.
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -90,6 +91,7 @@ def occurrences(text: str, zone: ZoneInfo, after_ms: int) -> Iterator[int]:
         yield seconds * 1000
 
 
+@lru_cache(256)  # a list of jobs has the same few again and again
 def words(text: str) -> str:
     """Return what an expression means, `At 07:30 on Monday through Friday`; it was checked."""
     return CronSim(expression(text), datetime(2027, 1, 1)).explain()

@@ -144,6 +144,7 @@ class TurnFailed(Event, frozen=True, kw_only=True, tag="turn.failed"):
     attempt: int
     code: str
     reason: str
+    hint: str = ""
     retry_in_s: float | None = None
 
 

@@ -162,7 +162,8 @@ class Screen:
                 self._running.discard(data["turn"])
                 retry = data.get("retry_in_s")
                 then = "given up" if retry is None else f"trying again in {retry:g} s"
-                self._dim(f"  ! {one_line(data['reason'], 200)} ({then})")
+                helps = f": {one_line(data['hint'], 200)}" if data.get("hint") else ""
+                self._dim(f"  ! {one_line(data['reason'], 200)} ({then}){helps}")
             case "model.failed" if data.get("retry_in_s") is not None:
                 self._end_line()
                 self._streamed = ""  # what the next try says begins anew

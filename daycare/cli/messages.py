@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
         daycare send --all "I am away until Monday"   # to each agent of yours
         """,
     )(send)
-    command(app, "inbox", examples="daycare inbox /ann/direct")(inbox)
+    command(app, "inbox", examples="daycare inbox /ann/direct\ndaycare inbox /ann/direct --drop 4711")(inbox)
     command(
         app,
         "trace",
@@ -119,9 +119,17 @@ def inbox(
     *,
     after: Annotated[int | None, typer.Option(metavar="SEQ", help="Only messages behind this one.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 50,
+    drop: Annotated[int | None, typer.Option(metavar="SEQ", help="Give this message up: nobody answers it.")] = None,
 ) -> None:
-    """Show what waits for an agent, in order."""
+    """Show what waits for an agent, in order.
+
+    With `--drop` one of these becomes a dead letter: `daycare dead replay` sends it again.
+    """
     with cli.connect() as client:
+        if drop is not None:
+            gone = client.call("DELETE", "/v1/inbox", path=path, seq=drop)
+            cli.out(gone, lambda it: f"dropped message {it['dropped']}")
+            return
         cli.out(client.call("GET", "/v1/inbox", path=path, after=after, limit=limit), inbox_table)
 
 

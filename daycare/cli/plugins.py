@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from daycare.api.client import Json
+from daycare.api.client import Json, segment
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.limits import PLUGIN_LOAD_S
 from daycare.base.path import check_name
@@ -18,6 +18,7 @@ from daycare.cli.render import one_line, plain, table
 app = typer.Typer(rich_markup_mode=None)
 
 CHECK_S: Final = 3 * PLUGIN_LOAD_S  # it imports and sets up, each with a deadline of its own
+_RESTART_S: Final = 60.0  # it says goodbye to its platform, and is set up
 SKELETON: Final = Path(__file__).parent.parent / "plugins" / "skeleton"
 
 
@@ -48,6 +49,17 @@ def check(
     cli.out({"plugins": found}, lambda _: "\n".join(_verdict(each) for each in found))
     if any(each["problems"] for each in found):
         raise typer.Exit(1)
+
+
+@command(app, "restart", examples="daycare plugins restart telegram")
+def restart(cli: Cli, name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name.")]) -> None:
+    """Let the running daemon set a plugin up anew and start it; turns that run go on.
+
+    Its code stays as it is: other code counts after `daycare restart`.
+    """
+    with cli.connect() as client:
+        found = client.call("POST", f"/v1/plugins/{segment(name)}/restart", timeout_s=_RESTART_S)
+    cli.out(found, lambda it: f"started again: {', '.join(it['restarted'])}")
 
 
 @command(app, "new", examples="daycare plugins new weather\ndaycare plugins new weather --dir ~/src")

@@ -45,14 +45,21 @@ class Applying:
         """Remember what the daemon started with."""
         self._started = self.live.now
 
-    async def go_by(self, config: Config) -> Reloaded:
-        """Check what no file alone can tell, then put it in force. Raises before anything is changed."""
+    async def restart(self, plugin: str) -> Reloaded:
+        """Set a plugin up anew with the settings it has, and start it. Raises as `go_by`, and `NotFoundError`."""
+        return await self.go_by(self.live.now, again=plugin)
+
+    async def go_by(self, config: Config, again: str = "") -> Reloaded:
+        """Check what no file alone can tell, then put it in force. Raises before anything is changed.
+
+        The plugin `again` starts anew, too.
+        """
         before = self.live.now
         keys = changed(before, config)
         kinds = {leaf.kind for leaf in keys}
         plugins = any(effect(leaf.kind) is Effect.PLUGIN for leaf in keys)
         with error_boundary("RELOAD_FAILED", "trying the new config.toml, of which nothing is in force"):
-            changes = self.extensions.prepare(before, config)
+            changes = self.extensions.prepare(before, config, again)
             providers = self._providers(config, changes) if kinds.intersection(MODELS) or changes else None
         try:
             with error_boundary("RELOAD_FAILED", "going by the new config.toml, some of which is in force now"):

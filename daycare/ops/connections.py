@@ -1,6 +1,6 @@
 """Connections with the world outside, as they are: for status, health, metrics and systemd."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from daycare.base.health import Finding
@@ -22,9 +22,10 @@ class Connections(Feature):
 
     name = "connectors"
 
-    def __init__(self, host: Host, extensions: Extensions) -> None:
+    def __init__(self, host: Host, extensions: Extensions, restart: Callable[[str], Awaitable[object]]) -> None:
         self._host = host
         self._extensions = extensions
+        self._restart = restart
 
     def wrong(self) -> Mapping[str, Mapping[str, Any]]:
         """Return those that do not work, by name."""
@@ -41,7 +42,8 @@ class Connections(Feature):
         from daycare.api.routes_plugins import Plugins
 
         extensions = self._extensions
-        return [*Connectors(extensions.connectors, self.status).routes(), *Plugins(extensions.report).routes()]
+        connectors, plugins = Connectors(extensions.connectors, self.status), Plugins(extensions.report, self._restart)
+        return [*connectors.routes(), *plugins.routes()]
 
     async def findings(self) -> Sequence[Finding]:
         """Return how connections and plugins are."""

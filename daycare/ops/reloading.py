@@ -37,10 +37,14 @@ _LARGE_BYTES: Final = 32 * 1024  # read beside the loop: it takes over 20 ms
 
 
 class _Wish:
-    """Somebody wants it read; `told` says that the owner hears of it when it is refused."""
+    """Somebody wants it read; `told` says that the owner hears of it when it is refused.
 
-    def __init__(self, *, told: bool) -> None:
+    With a `plugin` only that one is to start anew, and nothing is read.
+    """
+
+    def __init__(self, *, told: bool, plugin: str = "") -> None:
         self.told = told
+        self.plugin = plugin
         self.done = trio.Event()
         self.found: Reloaded | DaycareError = Reloaded()
 
@@ -99,24 +103,29 @@ class Reloading(Feature):
         self._served, self._wishes = self._served + self._wishes, []  # none is lost, should a look be cut short
         if not self._served and self._watched.look() != 0:
             return self._watched.wait_s()
-        found = await self.read(told=not self._served or any(wish.told for wish in self._served))
-        served, self._served = self._served, []
-        for wish in served:
-            wish.found = found
+        readers = [wish for wish in self._served if not wish.plugin]
+        if readers or not self._served:
+            found = await self.read(told=not readers or any(wish.told for wish in readers))
+            for wish in readers:
+                wish.found = found
+        for wish in self._served:
+            if wish.plugin:
+                wish.found = await self._restart(wish.plugin)
             wish.done.set()
+        self._served = []
         return 0.0
 
-    def ask(self, *, told: bool = True) -> _Wish:
-        """Have it read now, without waiting for that."""
-        self._wishes.append(wish := _Wish(told=told))
+    def ask(self, *, told: bool = True, plugin: str = "") -> _Wish:
+        """Have it read now, or a plugin started anew, without waiting for that."""
+        self._wishes.append(wish := _Wish(told=told, plugin=plugin))
         self._worker.wake()
         return wish
 
-    async def reload(self) -> Reloaded:
-        """Read it now; return what came of it, or raise why it was refused."""
+    async def reload(self, plugin: str = "") -> Reloaded:
+        """Read it now, or let a plugin start anew; return what came of it, or raise why it was refused."""
         if not self._runs or self._stop.event.is_set():
             raise _stopping()
-        wish = self.ask(told=False)
+        wish = self.ask(told=False, plugin=plugin)
         await wish.done.wait()
         if isinstance(wish.found, DaycareError):
             raise wish.found
@@ -144,6 +153,15 @@ class Reloading(Feature):
             self.taken_at = self._clock.now_ms()
             self.refused, self.pending = "", found.pending
             self._bus.publish(ConfigReloaded(at_ms=self.taken_at, **msgspec.structs.asdict(found)))
+        return found
+
+    async def _restart(self, plugin: str) -> Reloaded | DaycareError:
+        try:
+            found = await self._applying.restart(plugin)
+        except DaycareError as error:
+            return error
+        self.pending = found.pending
+        self._bus.publish(ConfigReloaded(at_ms=self._clock.now_ms(), **msgspec.structs.asdict(found)))
         return found
 
     def _adjust_log(self) -> None:

@@ -11,7 +11,7 @@ import trio
 from daycare.agent.hooks import Hooked, Hooks
 from daycare.base.connector import Health
 from daycare.base.error_boundary import error_boundary
-from daycare.base.errors import DaycareError
+from daycare.base.errors import DaycareError, NotFoundError
 from daycare.config import Config, plugin_settings
 from daycare.observe.bus import Bus
 from daycare.plugin import Connector, Plugin
@@ -107,15 +107,21 @@ class Extensions:
 
     # -- other settings ----------------------------------------------------------------------------------------------
 
-    def prepare(self, before: Config, after: Config) -> list[PluginChange]:
-        """Set up each plugin anew whose own section is another one; nothing is ended or started yet.
+    def prepare(self, before: Config, after: Config, again: str = "") -> list[PluginChange]:
+        """Set up each plugin anew whose own section is another one, or that is named; nothing is ended or started yet.
 
-        Raises `DaycareError` for the first whose settings are wrong, or that cannot be set up with them.
+        Raises `DaycareError` for the first whose settings are wrong, or that cannot be set up with them, and
+        `NotFoundError` PLUGIN_UNKNOWN for a name that no plugin has.
         """
         changes: list[PluginChange] = []
+        if again and all(one.name != again for one in self._found):
+            hint = "daycare plugins list; one that is disabled begins with the daemon"
+            raise NotFoundError("PLUGIN_UNKNOWN", f"restarting {again}: no such plugin, or it is disabled", hint=hint)
         for one in self._found:
+            if one.name == again and one.problem is not None:
+                raise one.problem
             was, now = before.plugins.settings.get(one.name, {}), after.plugins.settings.get(one.name, {})
-            if one.plugin is None or one.plugin.config is None or was == now:
+            if one.plugin is None or (one.name != again and (one.plugin.config is None or was == now)):
                 continue
             old = next((each for each in self._admitted if each.found.name == one.name), None)
             others = [each for each in self._admitted if each is not old and all(each is not it.old for it in changes)]

@@ -7,6 +7,7 @@ import trio.testing
 
 from daycare.actors.supervisor import COLLECT_MAX_S, COLLECT_QUIET_S
 from daycare.base.limits import MERGE_MAX_MESSAGES
+from daycare.features.history.rows import HistoryRows
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, Policy, User
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -30,6 +31,8 @@ async def test_steer_shows_a_message_to_the_running_turn(tmp_path: Path, autojum
         assert heard(house) == [["find a train"], ["find a train", "to Bonn, I mean"]]
         assert [message.role for message in model.history[1].messages] == ["user", "assistant", "tool", "user"]
         assert await _turns(house) == [(first.seq, second.seq)], "acknowledged with the turn that saw it"
+        history = await house.store.of(HistoryRows).page(first.agent_id, before=2**62, limit=1)
+        assert history.turns[0].seqs == (first.seq, second.seq)
         assert await said_to(house) == ["both answered"]
 
 

@@ -38,7 +38,8 @@ def build(location: Path, agents: int, now_ms: int | None = None, busy: int | No
                 f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' * len(columns.split(', ')))})",
                 rows,
             )
-        db.execute(counting.filling("budget_sums")).fetchall()
+        for table in ("budget_sums", "model_sums"):
+            db.execute(counting.filling(table)).fetchall()
         db.execute("COMMIT")
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     finally:

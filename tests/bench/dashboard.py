@@ -50,12 +50,12 @@ Call = Callable[..., Any]
 class Look(NamedTuple):
     """A page, and how to change what it shows: called with a way to call the API and a text, which the page then has.
 
-    `says` is False where the page shows that something has changed, but not that text.
+    `says` makes what the page shows of that text, None where it shows only that something has changed.
     """
 
     path: str
     change: Callable[[Call, str], object] | None = None
-    says: bool = True
+    says: Callable[[str], str] | None = str
 
 
 def _describe(call: Call, text: str) -> object:
@@ -85,23 +85,27 @@ def _signal(call: Call, text: str) -> object:
 
 
 def _raise(call: Call, text: str) -> object:
-    return call("PUT", "/v1/budget", {"path": "/u1", "limits": {"day.calls": 1_000_000 + int(text.split()[1])}})
+    return call("PUT", "/v1/budget", {"path": "/u1", "limits": {"day.calls": _limit(text)}})
+
+
+def _limit(text: str) -> int:
+    return 1_000_000 + int(text.split()[1])
 
 
 LOOKS: Final = {
-    "agents": Look("/", _post, says=False),
+    "agents": Look("/", _post, says=None),
     "agents of one": Look("/?under=/u5", _describe),
     "agents found": Look("/?find=cook"),
     "conversation": Look(f"/agents{dashboard_home.LONG}", _post),
     "turns": Look(f"/agents{dashboard_home.LONG}?tab=turns"),
-    "approvals": Look("/approvals", _decide, says=False),
+    "approvals": Look("/approvals", _decide, says=None),
     "memory": Look("/memory?query=cat"),
-    "schedule": Look("/work", _schedule, says=False),
+    "schedule": Look("/work", _schedule),
     "tasks": Look("/work?tab=tasks", _start),
     "timers": Look("/work?tab=timers"),
-    "signals": Look("/work?tab=signals", _signal, says=False),
+    "signals": Look("/work?tab=signals", _signal),
     "dead letters": Look("/work?tab=dead"),
-    "costs": Look("/costs", _raise, says=False),
+    "costs": Look("/costs", _raise, says=lambda text: f"{_limit(text):,}"),
     "costs by agent": Look("/costs?days=90&by=agent"),
     "people": Look("/people"),
     "system": Look("/system"),
@@ -196,7 +200,8 @@ def _measured(looks: dict[str, Look], home: Path, port: int, pid: int, chromium:
 
 def _changed(page: Any, look: Look, call: Call, text: str) -> float:
     """Return the milliseconds from before a change to the page that shows it."""
-    watch = page.evaluate_handle(f"text => ({{seen: ({_SAYS if look.says else _SHOWN})(text)}})", text)
+    shown = look.says(text) if look.says else ""
+    watch = page.evaluate_handle(f"text => ({{seen: ({_SAYS if look.says else _SHOWN})(text)}})", shown)
     begin = time.time()
     look.change(call, text)  # type: ignore[misc]
     return float(page.evaluate("watch => watch.seen", watch)) - 1000 * begin

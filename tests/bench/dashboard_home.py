@@ -19,6 +19,7 @@ from daycare.features.memory.store.records import EndedTurn
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.ops.setup import initialise
 from daycare.store.sqlite.database import open_writer
+from tests.store import counting
 
 from . import crowd
 
@@ -55,6 +56,8 @@ def make(home: Path, address: str, *, agents: int, messages: int, approvals: int
         _fill(db, "history", _TOLD, (told for _, told in _turns(users, messages, now)))
         db.execute("DELETE FROM approvals")  # those have no action
         _fill(db, "spending", _SPENT, _spent(users, now))
+        for table in ("budget_sums", "model_sums"):
+            db.execute(f"DELETE FROM {table}; {counting.filling(table)}").fetchall()
         _fill(db, "tasks", _TASK, (_task(number, crowd.user_of(number % users), now) for number in range(_TASKS)))
         _fill(db, "approvals", _ASKED, (_approval(number, number % users, now) for number in range(approvals)))
         db.execute("COMMIT")

@@ -57,6 +57,37 @@ async def test_lists_are_typed_a_line_each(it: Installation) -> None:
     assert 'person = ["1usd a day", "5k tokens a day"]' in it.file.read_text()
 
 
+async def test_rules_come_and_go_one_by_one_and_the_others_keep_their_comments(it: Installation) -> None:
+    shut: dict[str, Any] = {"action": "message", "decision": "deny", "object": "/ann/agent/bank/**"}
+    asks: dict[str, Any] = {"action": "tool:*", "decision": "ask"}
+    opened = {"subject": "/ann/agent/post", "action": "spawn", "decision": "deny"}
+    await it.configuration.change({"rules": [shut]})
+    assert it.file.read_text().startswith(TEXT.rstrip()) and "[[rules]]" in it.file.read_text()
+    it.file.write_text(it.file.read_text().replace("[[rules]]", "[[rules]] # the bank"))
+    await it.configuration.change({"rules": [shut, asks]})
+    await it.configuration.change({"rules": [shut, asks, opened]})
+    await it.configuration.change({"rules": [shut, opened]})
+    text = it.file.read_text()
+    assert text.startswith(TEXT.rstrip()) and "[[rules]] # the bank" in text
+    assert it.configuration.read().table["rules"] == [shut, opened]
+    await it.configuration.change({"rules": [opened, shut]})
+    assert it.configuration.read().table["rules"] == [opened, shut]
+    await it.configuration.change({"rules": None})
+    assert it.file.read_text().rstrip() == TEXT.rstrip()
+    with pytest.raises(InvalidError, match=r"rules"):
+        await it.configuration.change({"rules": [{"action": "message", "decision": "never"}]})
+
+
+async def test_a_provider_is_added_and_is_a_section_of_the_form_from_then_on(it: Installation) -> None:
+    lab = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1"}
+    await it.configuration.change({"providers": {"lab": lab}})
+    found = {each.name: each for each in sections(it.configuration.read().table)}["providers.lab"]
+    assert {one.name: one.value for one in found.settings} == lab | {"key": None}
+    assert all(one.about for one in found.settings)
+    await it.configuration.change({"providers": {"lab": {"base_url": "http://127.0.0.1:10/v1"}}})
+    assert it.configuration.read().table["providers"]["lab"]["base_url"] == "http://127.0.0.1:10/v1"
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

@@ -11,7 +11,10 @@ _PATIENCE_S: Final = 60.0
 
 
 class StagedModel:
-    """Streams what `says` and `calls` are told; `ends` ends an answer. A call that is not streamed gets no words."""
+    """Streams what `says` and `calls` are told; `ends` ends an answer, `refuses` gives none.
+
+    A call that is not streamed gets no words.
+    """
 
     def __init__(self) -> None:
         self._frames: queue.Queue[tuple[dict[str, Any], str | None]] = queue.Queue()
@@ -46,32 +49,46 @@ class StagedModel:
         """End an answer."""
         self._frames.put(({}, why))
 
+    def refuses(self, why: str) -> None:
+        """Refuse the next call, for good."""
+        self._frames.put(({"refused": why}, None))
+
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         frames = self._frames
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self.send_response(200)
-                self.send_header("Connection", "close")
-                if asked.get("stream"):
-                    self.send_header("Content-Type", "text/event-stream")
-                    self.end_headers()
-                    with suppress(ConnectionError):  # the answer was stopped
-                        self._stream()
-                else:
-                    self.send_header("Content-Type", "application/json")
-                    self.end_headers()
+                if not asked.get("stream"):
                     choice = {"index": 0, "message": {"role": "assistant", "content": "{}"}, "finish_reason": "stop"}
-                    self.wfile.write(json.dumps({"id": "x", "choices": [choice]}).encode())
+                    self._answer(200, {"id": "x", "choices": [choice]})
+                    return
+                delta, finish = frames.get(timeout=_PATIENCE_S)
+                if "refused" in delta:
+                    self._answer(422, {"error": {"message": delta["refused"]}})
+                    return
+                self._begin(200, "text/event-stream")
+                with suppress(ConnectionError):  # the answer was stopped
+                    self._stream(delta, finish)
 
-            def _stream(self) -> None:
-                finish = None
-                while finish is None:
-                    delta, finish = frames.get(timeout=_PATIENCE_S)
+            def _begin(self, status: int, kind: str) -> None:
+                self.send_response(status)
+                self.send_header("Connection", "close")
+                self.send_header("Content-Type", kind)
+                self.end_headers()
+
+            def _answer(self, status: int, document: dict[str, Any]) -> None:
+                self._begin(status, "application/json")
+                self.wfile.write(json.dumps(document).encode())
+
+            def _stream(self, delta: dict[str, Any], finish: str | None) -> None:
+                while True:
                     choice = {"index": 0, "delta": delta, "finish_reason": finish}
                     self.wfile.write(b"data: " + json.dumps({"id": "x", "choices": [choice]}).encode() + b"\n\n")
                     self.wfile.flush()
+                    if finish is not None:
+                        break
+                    delta, finish = frames.get(timeout=_PATIENCE_S)
                 self.wfile.write(b"data: [DONE]\n\n")
 
             def log_message(self, *args: object) -> None:

@@ -10,7 +10,7 @@ from daycare.features.dashboard.pages import system
 from daycare.features.dashboard.routes import PAGES
 from tests.network.conftest import Network
 
-EVERYONES = ("/", "/flow", "/approvals", "/memory")
+EVERYONES = ("/", "/flow", "/approvals", "/memory", "/work", "/costs")
 UNLISTED = ("/trace",)
 EMPTY = (  # here; nothing to change yet
     *("/", "/approvals", "/memory", "/costs", "/system", "/flow", "/trace"),
@@ -40,6 +40,13 @@ def test_a_person_sees_pages_of_what_is_theirs_and_no_others(network: Network) -
     theirs, none = (network.call("bob", "GET", f"/agents{path}") for path in ("/ann/direct", "/bob/agent/none"))
     assert theirs.status_code == none.status_code == 404
     assert "secret" not in theirs.text
+
+
+def test_people_are_found_by_what_stands_in_their_id_name_or_address(network: Network) -> None:
+    network.locally("POST", "/v1/users/bob/links", {"key": "telegram:4711"})
+    for words in ("BO", "m:471"):
+        text = network.call("operator", "GET", "/people", find=words).text
+        assert 'id="user-bob"' in text and 'id="user-ann"' not in text, words
 
 
 def test_without_a_token_there_is_no_page(network: Network) -> None:

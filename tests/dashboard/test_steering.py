@@ -116,6 +116,24 @@ def test_a_setting_is_saved_alone_and_what_is_wrong_is_refused_in_words(network:
     assert "idle_s = 31" in file.read_text()
 
 
+def test_rules_and_providers_are_added_in_the_form_and_a_plugin_starts_again(network: Network, window: Window) -> None:
+    page = window.open("/system?tab=settings")
+    page.get_by_label("do", exact=True).fill("message")
+    page.get_by_label("to", exact=True).fill("/ann/agent/bank/**")
+    press(page, "Add the rule")
+    expect(page.get_by_text("deny message from all to /ann/agent/bank/**")).to_be_visible()
+    press(page, "Take away rule 1")
+    expect(page.get_by_text("deny message")).to_have_count(0)
+    page.get_by_text("[providers.NAME]").click()
+    page.get_by_label("Name", exact=True).fill("lab")
+    page.get_by_label("Address").fill("http://127.0.0.1:9/v1")
+    press(page, "Add the provider")
+    expect(page.locator("#section-providers-lab")).to_contain_text("2 of 3 set")
+    page.goto(page.url.replace("settings", "plugins"))
+    press(page, "Start offline again")
+    expect(page.get_by_text("It was set up anew, and started.")).to_be_visible()
+
+
 def test_the_log_goes_on_as_it_is_written(network: Network, window: Window) -> None:
     page = window.open("/system?tab=log&text=token.made")
     lines = page.locator("#log li")

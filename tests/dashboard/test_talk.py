@@ -128,7 +128,18 @@ def test_the_last_message_is_said_again_in_other_words_and_the_first_ones_stay_t
     expect(page.locator(".said.user:visible .plain")).to_have_text("what time is it")
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_text("Taken back:")).to_have_count(2)
+    expect(page.get_by_role("button", name="Try again")).to_be_visible()  # of the third, which has ended
     assert [turn.get("replaced_by") is None for turn in turns(network, "clock")] == [True, False, False]
+
+
+def test_a_turn_that_was_given_up_says_why_and_what_helps(network: Network, window: Window, model: StagedModel) -> None:
+    page = window.open(agent(network, "unlucky", model="stage/m"))
+    page.fill("#text", "paint a cat")
+    page.press("#text", "Enter")
+    model.refuses("cats are not painted here")
+    failed = page.locator(".turn .note.bad")
+    expect(failed).to_contain_text("cats are not painted here")
+    expect(failed.locator("code")).to_have_text(turns(network, "unlucky")[0]["hint"])
 
 
 def test_another_agent_is_some_letters_away(network: Network, window: Window) -> None:

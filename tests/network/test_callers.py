@@ -58,7 +58,14 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     decisions = {"GET /v1/approvals", "GET /v1/approvals/1", "POST /v1/approvals/approve", "GET /v1/openapi.json"}
     decisions |= {"POST /v1/approvals/1/decide", "POST /v1/approvals/1/undo", "POST /v1/approvals/reject"}
     decisions.add("POST /v1/approvals/grants/1/revoke")
-    talk = {"POST /v1/messages", "POST /v1/stop", "GET /v1/inbox", "GET /v1/replies", "POST /v1/replies/ack"}
+    talk = {
+        "POST /v1/messages",
+        "POST /v1/stop",
+        "GET /v1/inbox",
+        "DELETE /v1/inbox",
+        "GET /v1/replies",
+        "POST /v1/replies/ack",
+    }
     talk |= {"POST /v1/files", "GET /v1/files/1", "POST /v1/approvals/auto"}
     openai = {"GET models", "GET models/1", "POST chat/completions", "POST embeddings"}
     openai |= {"POST responses", "GET responses/1", "DELETE responses/1"}
@@ -66,6 +73,16 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     agents = {"GET /v1/agents", "GET /v1/agents/tree", "GET /v1/agent", "GET /v1/events", "GET /v1/spend/today"}
     agents |= {"GET /v1/history", "GET /v1/turns/1/prompt", "GET /v1/trace/1"}
     agents |= {"GET /v1/templates", "GET /v1/templates/1"}
+    agents |= {
+        "GET /v1/spend",
+        "GET /v1/spend/sums",
+        "GET /v1/budget",
+        "GET /v1/timers",
+        "GET /v1/dead",
+        "GET /v1/dead/1",
+    }
+    agents |= {"GET /v1/cron", "GET /v1/cron/job", "GET /v1/cron/runs", "GET /v1/tasks", "GET /v1/tasks/task"}
+    agents |= {"GET /v1/signals", "GET /v1/signals/subscriptions"}
     agents |= {"GET /v1/traffic", "GET /v1/traces", "GET /v1/trace/1/spans"}
     agents |= {"GET /v1/identity", "POST /v1/chats/1/run"}
     for each in ("chats", "projects", "workspaces"):

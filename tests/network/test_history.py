@@ -5,22 +5,26 @@ from typing import Any
 from tests.network.conftest import Network
 
 
-def said(network: Network, *texts: str) -> None:
-    """Let Ann say something, and wait for each answer."""
+def said(network: Network, *texts: str) -> list[int]:
+    """Let Ann say something, and wait for each answer; return the numbers of the messages."""
+    seqs = []
     for text in texts:
         wish: dict[str, Any] = {"text": text, "wait_s": 30}
         receipt = network.locally("POST", "/v1/messages", wish)
         assert receipt["result"], receipt
+        seqs.append(receipt["seq"])
+    return seqs
 
 
 def test_history_is_paged_over_all_sessions(network: Network) -> None:
-    said(network, "one", "two", "/reset", "three")
+    one, two, _, three = said(network, "one", "two", "/reset", "three")
     page = network.call("operator", "GET", "/v1/history", path="/ann/direct", limit=2).json()
     texts = [turn["messages"][0]["parts"][0]["text"] for turn in page["turns"]]
     assert texts[0] == "three"
     older = network.call("operator", "GET", "/v1/history", path="/ann/direct", before=page["next"]).json()
     assert older["next"] is None
     turns = [*page["turns"], *older["turns"]]
+    assert [turn["seqs"] for turn in turns] == [[three], [two], [one]]
     assert [turn["turn"] for turn in turns] == sorted((turn["turn"] for turn in turns), reverse=True)
     assert {turn["session"] for turn in turns} == {1, 2}
     ends = {each["session"]: each.get("ended_at") for each in (*page["sessions"], *older["sessions"])}

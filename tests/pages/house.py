@@ -1,6 +1,6 @@
 """A daemon with something on every page: people, agents, talk, memory, requests, work, letters nobody got."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import cycle
@@ -13,8 +13,10 @@ import trio
 from daycare.api import rates
 from daycare.base.documents import Layer, Place
 from daycare.base.errors import DaycareError
+from daycare.base.pairing import code_hash, new_code
 from daycare.features.approvals.records import DocumentAction
 from daycare.features.approvals.service import ApprovalAsk
+from daycare.store.records import PairingRequest
 from tests.network.conftest import Network, opened
 
 Words = Callable[[], str]
@@ -26,6 +28,7 @@ PLAIN: Final = (
     "Water the tomatoes in the evening",
     "Clara's birthday is on the third of May",
 )
+CODE: Final = "7K1M-20DA"  # of who knocked
 MARKS: Final = {"ann": "quince-7313", "bob": "medlar-2468"}  # each stands in what is that person's, and nowhere else
 
 
@@ -61,6 +64,8 @@ class Furnishing:
             self.remember(user)
             self._ask(f"/{user}/direct", f"- {MARKS[user]}\n- {self._words()}\n")
         self.lose("/ann/agent/gone")
+        self.park("/ann/agent/parked")
+        self.knock()
         self._put("PUT", "/v1/budget", {"path": "/ann", "limits": {"day.usd": 5}})
 
     def talk(self, user: str) -> None:
@@ -69,7 +74,8 @@ class Furnishing:
         self._put("POST", "/v1/agents", {"path": f"/{user}/agent/scribe", "config": config})
         file = self._put("POST", "/v1/files", None, name=f"{self._words()[:80]}.txt", type="text/plain", user=user)
         for path in (f"/{user}/direct", f"/{user}/agent/scribe"):
-            for text in (f"remember that {MARKS[user]} {self._words()}", self._words(), "12 * 3"):
+            later = "remind me in 3 hours to sleep"
+            for text in (f"remember that {MARKS[user]} {self._words()}", self._words(), "12 * 3", later):
                 self._put("POST", "/v1/messages", {"text": text, "user": user, "path": path, "wait_s": 20})
         if file:
             self._put("POST", "/v1/messages", {"text": "see", "files": [file["id"]], "user": user, "wait_s": 20})
@@ -97,23 +103,48 @@ class Furnishing:
         self._put("POST", f"/v1/agents/{user}.direct/skills", skill)
 
     def lose(self, path: str) -> None:
-        """End an agent, and write to it."""
-        self._put("POST", "/v1/agents", {"path": path, "config": {"description": self._words()}})
-        self._put("POST", "/v1/messages", {"text": self._words(), "path": path, "key": "lost"})
+        """End an agent for which something waits."""
+        self.park(path)
         self._put("DELETE", "/v1/agent", path=path)
-        self._put("POST", "/v1/messages", {"text": self._words(), "path": path})
+
+    def park(self, path: str) -> None:
+        """Park an agent, and write to it."""
+        self._put("POST", "/v1/agents", {"path": path, "config": {"description": self._words()}})
+
+        async def park(daemon: Any) -> None:
+            agent = await daemon.directory.at(path)
+            await daemon.store.agents.set_state(agent.id, "parked", self._words())
+
+        self._inside(park)
+        for _ in range(2):
+            self._put("POST", "/v1/messages", {"text": self._words(), "path": path})
+
+    def knock(self) -> None:
+        """Let strangers write, who are shown codes: `CODE`, and another one."""
+        about: Any = {"connector": "telegram", "kind": "person", "name": self._words()[:60]}
+        codes = {"telegram:42": CODE, "telegram:43": new_code()}
+        knocks = [PairingRequest(**about, key=key, code_hash=code_hash(code)) for key, code in codes.items()]
+
+        async def take(daemon: Any) -> None:
+            await daemon.store.intake.take("telegram", knocks)
+
+        self._inside(take)
 
     def _ask(self, path: str, text: str) -> None:
         """Let an agent ask for something."""
-        daemon: Any = self._network.daemon._daemon
 
-        async def ask() -> None:
+        async def ask(daemon: Any) -> None:
             agent = await daemon.directory.at(path)
             action = DocumentAction(verb="write", place=Place(Layer.AGENT, agent.id, "MEMORY.md"), text=text)
             wish = ApprovalAsk(kind="memory", action=action, turn=1, step=0, reason=self._words())
             await daemon.approvals.request(agent, wish)
 
-        trio.from_thread.run(ask, trio_token=self._network.daemon._token)
+        self._inside(ask)
+
+    def _inside(self, do: Callable[[Any], Awaitable[None]]) -> None:
+        """Do something within the daemon."""
+        daemon: Any = self._network.daemon._daemon
+        trio.from_thread.run(do, daemon, trio_token=self._network.daemon._token)
 
     def _put(self, method: str, route: str, body: Any = None, **query: Any) -> Any:
         try:

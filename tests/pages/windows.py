@@ -85,6 +85,7 @@ def addresses(network: Network, who: str) -> list[str]:
     """Return where somebody can look: each page, each tab of an agent, and where their links lead."""
     waiting = [page.path for page in PAGES if "{" not in page.path]
     waiting += [f"/agents/{user}/direct?tab={tab}" for user in ("ann", "bob") for tab in TABS]
+    waiting.append("/agents/ann/agent/parked?tab=inbox")  # where something waits
     found, shapes = dict.fromkeys(waiting), dict[str, int]()
     for address in waiting:
         shapes[_shape(address)] = shapes.get(_shape(address), 0) + 1

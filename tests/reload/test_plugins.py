@@ -8,7 +8,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from daycare.base.errors import InvalidError
+from daycare.base.errors import InvalidError, NotFoundError
 from daycare.connectors.courier import COURIER_QUIET_S
 from daycare.ops.replugging import Replugging
 from daycare.plugin import (
@@ -104,6 +104,23 @@ async def test_only_the_plugin_that_was_touched_starts_anew(tmp_path: Path, auto
         assert len(other.started) == 1 and other.ended == 0
         report = {each["name"]: each["state"] for each in await house.daemon.extensions.report()}
         assert report["loft"] == report["roost"] == "running"
+
+
+async def test_a_plugin_starts_anew_because_somebody_asks(tmp_path: Path, autojump_clock: object) -> None:
+    mine, other = Loft(), Loft("roost", "hoot", "dove")
+    async with open_home(tmp_path, plugins=[mine.plugin(), other.plugin()]) as house:
+        await trio.sleep(1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(house.daemon.reloading.run)
+            await trio.sleep(1)
+            found = await house.daemon.reloading.reload("loft")
+            with pytest.raises(NotFoundError, match="no such plugin"):
+                await house.daemon.reloading.reload("cote")
+            nursery.cancel_scope.cancel()
+        await trio.sleep(1)
+        assert (found.restarted, found.changed) == (("loft",), ())
+        assert (len(mine.started), mine.ended, len(other.started)) == (2, 1, 1)
+        assert await house.talk("/coo") == "coo!"
 
 
 async def test_all_parts_of_it_are_the_new_ones(tmp_path: Path, autojump_clock: object) -> None:

@@ -8,6 +8,7 @@ from daycare.store.sqlite.store import Store
 _TABLES = {  # table: (migration, its order, what follows the statement that fills it)
     "budget_sums": ("budget_sums", "key, path, part", "CREATE INDEX"),
     "counts": ("counts", "name", "CREATE TRIGGER"),
+    "model_sums": ("model_sums", "key, provider, model", ";"),
 }
 
 
@@ -15,7 +16,8 @@ def filling(table: str) -> str:
     """Return the SQL that fills a table of counts or sums from what there is."""
     migration, _, end = _TABLES[table]
     [sql] = [sql for _, name, sql in migrations() if name == migration]
-    return sql[sql.index(f"INSERT INTO {table}") : sql.index(end)]
+    begin = sql.index(f"INSERT INTO {table}")
+    return sql[begin : sql.index(end, begin)]
 
 
 def counted_again(db: apsw.Connection, table: str) -> tuple[list[object], list[object]]:

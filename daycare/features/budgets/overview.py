@@ -2,11 +2,12 @@
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from daycare.base.budget import EVERYTHING, ends_ms
 from daycare.features.budgets.controls import BudgetControls
@@ -82,6 +83,20 @@ async def overview(
         turns=turns,
         unpriced=tuple(sorted(found.unpriced)),
     )
+
+
+def without_names(found: SpendOverview, seen: Callable[[str], bool]) -> SpendOverview:
+    """Return it with groups that somebody may not see among all others."""
+    names = {group: group if seen(group) else OTHERS for group in found.groups}
+    sums: dict[tuple[str, str], SpendSum] = {}
+    for each in found.sums:
+        at = each.day, names[each.group]
+        before = sums.get(at, SpendSum(day=each.day, group=at[1]))
+        more = {name: getattr(before, name) + getattr(each, name) for name in _SUMMED}
+        sums[at] = replace(before, **more)
+    kept = tuple(group for group in found.groups if names[group])
+    others = (OTHERS,) if OTHERS in names.values() else ()
+    return replace(found, groups=(*kept, *others), sums=tuple(sums.values()))
 
 
 def csv_of(rows: Iterable[Spent]) -> str:

@@ -8,14 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.api.callers import caller_of, persons
+from daycare.api.callers import Caller, caller_of, persons
 from daycare.api.described import MediaBody, described
 from daycare.api.documents import Limit, PathQuery, RequestDocument, answer, body, query
 from daycare.base.budget import EVERYTHING, Period, read_amount, read_limits
 from daycare.base.errors import InvalidError
 from daycare.base.limits import PATH_MAX_CHARS, SPEND_DAYS_MAX
 from daycare.features.budgets.controls import BudgetControls, BudgetView, SpentToday
-from daycare.features.budgets.overview import OVERVIEW_GROUPS_MAX, SpendOverview, csv_of, overview
+from daycare.features.budgets.overview import OVERVIEW_GROUPS_MAX, SpendOverview, csv_of, overview, without_names
 from daycare.features.budgets.records import Spent
 from daycare.features.budgets.rows_overview import By
 
@@ -99,11 +99,14 @@ class BudgetRoutes:
         wish = query(request, BudgetsQuery)
         return answer({"budgets": await self._controls.listed(wish.after, wish.limit)})
 
+    @persons
     @described({200: {"budgets": list[BudgetView]}}, query=PathQuery)
     async def explain(self, request: Request) -> Response:
-        """Return all budgets that bind what is done at a path, the nearest first."""
-        wish = query(request, PathQuery)
-        return answer({"budgets": await self._controls.explained(wish.path)})
+        """Return all budgets that bind what is done at a path, the nearest first: a person sees those of their own."""
+        wish, caller = query(request, PathQuery), caller_of(request)
+        caller.check_path(wish.path)
+        budgets = await self._controls.explained(wish.path)
+        return answer({"budgets": [each for each in budgets if caller.sees(each.path)]})
 
     @described({200: BudgetView}, body=NewLimits)
     async def put(self, request: Request) -> Response:
@@ -138,21 +141,25 @@ class BudgetRoutes:
         paths = [path for path in wish.paths.split(",")[:PATHS_MAX] if path and caller.sees(path)]
         return answer({"spent": await self._controls.spent_today(paths)})
 
+    @persons
     @described({200: {"today": str, "days": int, "spent": list[Spent]}}, query=Days)
     async def spent(self, request: Request) -> Response:
         """Return what was spent by day, path and model, newest first."""
-        wish = query(request, Days)
-        found = await self._controls.spent(wish.days, wish.path)
-        return answer({"today": await self._controls.today(wish.path), "days": wish.days, "spent": found})
+        wish, caller = query(request, Days), caller_of(request)
+        path = _own(caller, wish.path)
+        found = [each for each in await self._controls.spent(wish.days, path) if caller.sees(each.path)]
+        return answer({"today": await self._controls.today(path), "days": wish.days, "spent": found})
 
+    @persons
     @described({200: SpendOverview}, query=Sums)
     async def sums(self, request: Request) -> Response:
         """Return what was spent day by day, summed by model, by agent, or by who asked for it."""
-        wish = query(request, Sums)
+        wish, caller = query(request, Sums), caller_of(request)
         if wish.until:
             _check_day(wish.until)
-        found = await overview(self._controls, wish.by, wish.days, path=wish.path, until=wish.until, groups=wish.groups)
-        return answer(found)
+        path = _own(caller, wish.path)
+        found = await overview(self._controls, wish.by, wish.days, path=path, until=wish.until, groups=wish.groups)
+        return answer(found if wish.by == "model" else without_names(found, caller.sees))
 
     @described({200: MediaBody("text/csv")}, query=Days)
     async def table(self, request: Request) -> Response:
@@ -162,6 +169,14 @@ class BudgetRoutes:
         name = f"daycare-spend-{await self._controls.today(wish.path)}-{wish.days}-days.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
         return Response(text, headers=headers, media_type="text/csv")
+
+
+def _own(caller: Caller, path: str) -> str:
+    """Return the path whose costs are asked for: of who sees only their own, and names none, all of these."""
+    if caller.own_only and path == EVERYTHING:
+        path = caller.paths.removesuffix("/**") or f"/{caller.user}"
+    caller.check_path(path)
+    return path
 
 
 def _check_day(day: str) -> None:

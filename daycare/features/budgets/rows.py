@@ -57,6 +57,7 @@ class BudgetRows(Rows):
         Table("reservations", why="of calls that run", apart=True),
         Table("budget_marks", why="of what was spent here"),
         Table("budget_sums", why="of what was spent here"),
+        Table("model_sums", why="of what was spent here"),
     )
     followers: ClassVar = (BudgetFollower,)
 

@@ -1,13 +1,13 @@
 """What was spent day by day, summed by the store: there may be very many agents, and people look at a hundred days."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 import apsw
 import msgspec
 
-from daycare.base.budget import agent_of
+from daycare.base.budget import EVERYTHING, agent_of
 from daycare.features.budgets.rows_scopes import parts_of
 from daycare.store.sqlite.sql import fetch
 
@@ -18,7 +18,14 @@ _KEYS: Final[Mapping[By, str]] = {
     "agent": "path",
     "payer": "CASE payer WHEN '' THEN path ELSE payer END",
 }
-_DAYS: Final = "key BETWEEN ?2 AND ?3 AND length(key) = length(?2)"
+_DAYS: Final = (  # those that something was spent on, one look for each: rows of a path are found day by day
+    "WITH RECURSIVE days (key) AS (SELECT min(key) FROM spending WHERE key >= ?2 UNION ALL SELECT (SELECT min(s.key)"
+    " FROM spending s WHERE s.key > days.key) FROM days WHERE days.key < ?3)"
+)
+_OF_PATHS: Final = "days CROSS JOIN spending USING (key)"
+_OF_ALL: Final = "model_sums"
+_ANY: Final = "1"
+_WITHIN_DAYS: Final = "key BETWEEN ?2 AND ?3 AND length(key) = length(?2)"
 _SUMS: Final = (
     "sum(calls), sum(unpriced), sum(input_tokens), sum(output_tokens), sum(cached_tokens), sum(wall_ms),"
     " sum(unsettled), sum(cost_micros + unsettled_micros)"
@@ -42,61 +49,66 @@ class Summed(NamedTuple):
 
 
 def summed(db: apsw.Connection, first: str, last: str, by: By, path: str, groups: int) -> Summed:
-    """Return what was spent at or below a path from one day to another. It looks at every row of that time.
+    """Return what was spent at or below a path from one day to another.
 
-    Which groups are shown is asked first, so that the rows of all others are added up where they are.
+    Of all paths, what models took is summed already; else it looks at every row of that time and path. Which groups are
+    shown is asked first, so that the rows of all others are added up where they are.
     """
-    key, parts = _KEYS[by], parts_of(db, path)
+    key = _KEYS[by]
+    parts = [(_OF_PATHS, *part) for part in parts_of(db, path)]
+    whole = [(_OF_ALL, "", _ANY)] if path == EVERYTHING else parts
+    each = whole if by == "model" else [(_OF_PATHS, "", _ANY)] if path == EVERYTHING else parts
     names: dict[str, list[str]] = defaultdict(list)
-    weights: Counter[tuple[str, str]] = Counter()
+    weights: dict[str, tuple[int, int]] = {}
     for name, cost, tokens in _each(
-        db, parts, f"{key}, sum(cost_micros + unsettled_micros), sum(input_tokens + output_tokens)", first, last
+        db, each, f"{key}, sum(cost_micros + unsettled_micros), sum(input_tokens + output_tokens)", first, last
     ):
-        group = str(name) if by == "model" else agent_of(str(name))
-        names[group].append(str(name))
-        weights[group, "cost"] += int(str(cost))
-        weights[group, "tokens"] += int(str(tokens))
-    order = sorted(names, key=lambda it: (weights[it, "cost"], weights[it, "tokens"], it), reverse=True)
+        group = name if by == "model" else agent_of(name)
+        names[group].append(name)
+        before = weights.get(group, (0, 0))
+        weights[group] = before[0] + cost, before[1] + tokens
+    order = sorted(names, key=lambda it: (weights[it], it), reverse=True)
     kept = order[:groups]
     shown = {name: group for group in kept for name in names[group]}
     sums: dict[tuple[str, str], tuple[int, ...]] = {}
     few = f"{key} IN (SELECT value FROM json_each(?4))"
     rows = _each(
-        db, parts, f"{key}, key, {_SUMS}", first, last, msgspec.json.encode([*shown]).decode(), where=few, by="1, 2"
+        db, each, f"{key}, key, {_SUMS}", first, last, msgspec.json.encode([*shown]).decode(), where=few, by="1, 2"
     )
     for name, day, *numbers in rows:
-        _add(sums, (str(day), shown[str(name)]), numbers)
+        _add(sums, (day, shown[name]), numbers)
     rest: dict[tuple[str, str], tuple[int, ...]] = {}
-    for day, *numbers in _each(db, parts, f"key, {_SUMS}", first, last):
-        _add(rest, (str(day), OTHERS), numbers)
+    for day, *numbers in _each(db, whole, f"key, {_SUMS}", first, last):
+        _add(rest, (day, OTHERS), numbers)
     for (day, _), taken in sums.items():
         _add(rest, (day, OTHERS), [-number for number in taken])
     if len(order) > groups:
         sums |= {at: numbers for at, numbers in rest.items() if any(numbers)}
     places = {name: place for place, name in enumerate(kept)}
     days = sorted(sums, key=lambda at: (at[0], places.get(at[1], len(kept))))
-    models = _each(db, parts, _KEYS["model"], first, last, where="unpriced > 0")
-    return Summed(kept, [DaySum(*at, sums[at]) for at in days], {str(model) for (model,) in models})
+    models = _each(db, whole, _KEYS["model"], first, last, where="unpriced > 0")
+    return Summed(kept, [DaySum(*at, sums[at]) for at in days], {model for (model,) in models})
 
 
-def _add(sums: dict[tuple[str, str], tuple[int, ...]], at: tuple[str, str], numbers: Iterable[object]) -> None:
-    more = tuple(int(str(number)) for number in numbers)
+def _add(sums: dict[tuple[str, str], tuple[int, ...]], at: tuple[str, str], numbers: Iterable[int]) -> None:
+    more = tuple(numbers)
     sums[at] = tuple(map(sum, zip(sums[at], more, strict=True))) if at in sums else more
 
 
 def _each(
     db: apsw.Connection,
-    parts: tuple[tuple[str, str], ...],
+    parts: Sequence[tuple[str, str, str]],
     what: str,
     first: str,
     last: str,
     *more: str,
     where: str = "1",
     by: str = "1",
-) -> Iterator[tuple[object, ...]]:
-    for root, which in parts:
+) -> Iterator[tuple[Any, ...]]:
+    """Yield what is asked of parts: each is where it is summed, a path, and which rows count for that."""
+    for table, root, which in parts:
         yield from fetch(
             db,
-            f"SELECT {what} FROM spending WHERE {_DAYS} AND {which} AND {where} GROUP BY {by}",
+            f"{_DAYS} SELECT {what} FROM {table} WHERE {_WITHIN_DAYS} AND {which} AND {where} GROUP BY {by}",
             (root, first, last, *more),
         )

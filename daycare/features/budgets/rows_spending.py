@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import apsw
 import msgspec
+from msgspec.structs import replace
 
 from daycare.base.budget import Use, key_of
 from daycare.features.budgets import rows_sums as sums
@@ -15,8 +16,17 @@ _SUMS: Final = (
     *("calls", "unpriced", "input_tokens", "output_tokens", "cached_tokens", "cost_micros", "wall_ms"),
     *("unsettled", "unsettled_tokens", "unsettled_micros", "unsettled_ms"),
 )
+_MODEL_SUMS: Final = (
+    *("calls", "unpriced", "input_tokens", "output_tokens", "cached_tokens", "cost_micros", "wall_ms"),
+    *("unsettled", "unsettled_micros"),
+)
 _SPENT: Final = ("key", "path", "payer", "user", "provider", "model", *_SUMS)
 _ADDING: Final = f"ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _SUMS)}"
+_TO_MODEL: Final = (
+    f"{insert_into('model_sums', ('key', 'provider', 'model', *_MODEL_SUMS))} ON CONFLICT DO UPDATE SET"
+    f" {', '.join(f'{name} = {name} + excluded.{name}' for name in _MODEL_SUMS)}"
+)
+_DAY_CHARS: Final = 10  # of a key; that of a month has less
 SPENT: Final = ", ".join(_SPENT)
 RESERVATION: Final = "no, day, path, payer, user, provider, model, tokens, cost_micros, wall_ms"
 KEYS: Final = (  # the days and months there are: one look for each
@@ -64,6 +74,8 @@ def spend(db: apsw.Connection, keys: Sequence[str], values: tuple[Any, ...], *, 
     rows = [(key, *values) for key in keys]
     db.execute(f"{insert_into('spending', _SPENT, len(rows))} {_ADDING}", [value for row in rows for value in row])
     it = spent_of(rows[0])
+    for key in keys:
+        _count(db, replace(it, key=key), 1)
     sums.add(db, keys, it.path, it.payer, used=it.use, reserved=reserved)
 
 
@@ -74,7 +86,21 @@ def take(db: apsw.Connection, row: tuple[Any, ...]) -> None:
         (*row[:3], *row[4:6]),
     )
     it = spent_of(row)
+    _count(db, it, -1)
     sums.add(db, (it.key,), it.path, it.payer, used=-it.use)
+
+
+def _count(db: apsw.Connection, it: Spent, sign: int) -> None:
+    """Add what was spent on a day to that of its model, or take it away."""
+    if len(it.key) != _DAY_CHARS:
+        return
+    where = it.key, it.provider, it.model
+    db.execute(_TO_MODEL, (*where, *(sign * getattr(it, name) for name in _MODEL_SUMS)))
+    if sign < 0:
+        db.execute(
+            "DELETE FROM model_sums WHERE key = ? AND provider = ? AND model = ? AND calls = 0 AND unsettled = 0",
+            where,
+        )
 
 
 def spent_of(row: tuple[Any, ...]) -> Spent:

@@ -28,7 +28,16 @@ class ConfigRoutes:
         ]
 
     @described(
-        {200: {"file": str, "text": str, "hash": str, "problems": list[Problem], "sections": list[SettingsSection]}}
+        {
+            200: {
+                "file": str,
+                "text": str,
+                "hash": str,
+                "problems": list[Problem],
+                "sections": list[SettingsSection],
+                "rules": list[dict[str, Any]],
+            }
+        }
     )
     async def show(self, wish: ShowConfig) -> dict[str, Any]:
         """Show it."""
@@ -39,6 +48,7 @@ class ConfigRoutes:
             "hash": now.hash,
             "problems": now.problems,
             "sections": sections(now.table),
+            "rules": [] if now.problems else now.table.get("rules", []),
         }
 
     @described({200: {"problems": list[Problem]}})

@@ -1,7 +1,8 @@
 """Settings for people: each with what it means, its default, bounds and choices.
 
 Types, defaults and bounds are those of the settings' own structs; what a key means stands above it in
-`config.example.toml`, which has every key. Sections under names of one's own (providers, rules, ...) are for the text.
+`config.example.toml`, which has every key. Of sections under names of one's own there are those of providers that the
+file has; jobs and plugins' own settings are for the text.
 """
 
 import re
@@ -17,9 +18,10 @@ from msgspec import inspect
 from daycare.base.errors import InvalidError
 from daycare.base.problems import lower
 from daycare.base.toml_positions import Key
-from daycare.settings import Config
+from daycare.settings import Config, ProviderSection
 
 _EXAMPLE: Final = Path(__file__).parent / "config.example.toml"
+_EXAMPLE_PROVIDER: Final = "ollama"  # whose keys say what those of all mean
 _HEADER: Final = re.compile(r"#?\s*\[{1,2}(?P<name>[^\]]+)\]{1,2}\s*$")
 _SETTING: Final = re.compile(r"#(?P<name>\w+)\s*=")
 
@@ -59,10 +61,17 @@ class _Place(msgspec.Struct, frozen=True):
 def sections(table: Mapping[str, Any]) -> list[SettingsSection]:
     """Return the settings that a form can show, with what a file says in `table`."""
     found: dict[str, list[Setting]] = {}
-    for place in _places():
+    for place in (*_places(), *_providers(table)):
         if setting := _setting(place, table):
             found.setdefault(".".join(place.key[:-1]), []).append(setting)
     return [SettingsSection(name=name, settings=tuple(each)) for name, each in found.items()]
+
+
+def _providers(table: Mapping[str, Any]) -> Iterator[_Place]:
+    there = table.get("providers")
+    for name in there if isinstance(there, Mapping) else ():
+        if "." not in name:  # it would be two names in a form
+            yield from _within(("providers", name), ProviderSection, ProviderSection())
 
 
 def read(changes: Mapping[str, Any]) -> dict[Key, Any]:
@@ -134,7 +143,9 @@ def _setting(place: _Place, table: Mapping[str, Any]) -> Setting | None:
         kind=kind,
         default=place.default,
         value=value,
-        about=_abouts().get(place.key, ""),
+        about=_abouts().get(
+            ("providers", _EXAMPLE_PROVIDER, place.key[-1]) if place.key[0] == "providers" else place.key, ""
+        ),
         choices=choices,
         low=low,
         high=high,

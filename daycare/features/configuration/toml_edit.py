@@ -40,9 +40,14 @@ def _changed(text: str, changes: Changes) -> str:
     import tomlkit  # a tenth of a second
 
     document = tomlkit.parse(text)
-    new = {}
+    new, rows = {}, ""
     for key, value in changes.items():
         now = _get(tomllib.loads(text), key)
+        if _is_tables(value) and (now is None or _is_tables(now)):
+            rows += "".join(
+                f"\n[[{'.'.join(map(_bare, key))}]]\n{tomlkit.dumps(row)}" for row in _kept(document, key, now, value)
+            )
+            continue
         if now is None:
             new[key] = value
             continue
@@ -56,9 +61,36 @@ def _changed(text: str, changes: Changes) -> str:
         else:
             table[key[-1]] = value
     text = tomlkit.dumps(document)
+    if rows:
+        text = f"{text.rstrip()}\n{rows}".lstrip("\n")
     for key, value in new.items():
         text = _inserted(text, key[:-1], f"{_bare(key[-1])} = {tomlkit.item(value).as_string()}")
     return text
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
+
+
+def _kept(document: Any, key: Key, now: list[Any] | None, wanted: list[Any]) -> list[Any]:
+    """Take those tables out of an array that are not wanted any more, and return those that are new at its end."""
+    left, gone = list(wanted), []
+    for place, each in enumerate(now or ()):
+        if left and left[0] == each:
+            left.pop(0)
+        else:
+            gone.append(place)
+    if now is None or len(gone) == len(now) > 0:
+        for name in key[:-1] if now else ():
+            document = document[name]
+        if now:
+            document.remove(key[-1])
+        return left
+    for name in key:
+        document = document[name]
+    for place in reversed(gone):
+        del document[place]
+    return left
 
 
 def _inserted(text: str, section: Key, line: str) -> str:

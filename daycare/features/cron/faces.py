@@ -8,6 +8,7 @@ import msgspec
 from daycare.actors.lifecycle import Activation
 from daycare.agent.blocks import one_line
 from daycare.agent.commands import Command, CommandAnswer, Commands, check_manager
+from daycare.api.callers import Caller, persons
 from daycare.api.described import With, described
 from daycare.api.operations import route
 from daycare.base import crontab
@@ -191,12 +192,14 @@ class CronOperations:
             route(model.ListRuns, self.runs),
         ]
 
+    @persons
     @described({200: {"jobs": [_JOB], "problems": list[CronProblem]}})
-    async def find(self, it: model.ListJobs) -> Json:
+    async def find(self, it: model.ListJobs, caller: Caller) -> Json:
         """Return jobs, and what cannot be kept as it is written."""
         await self._controls.refresh()  # also where no schedule runs
-        jobs = [await self._view(job, 1) for job in await self._controls.find(it.user, it.after, it.limit)]
-        return {"jobs": jobs, "problems": self._controls.problems}
+        found = await self._controls.find(caller.whose(it.user), it.after, it.limit)
+        jobs = [await self._view(job, 1) for job in found if caller.sees(job.path)]
+        return {"jobs": jobs, "problems": [] if caller.own_only else self._controls.problems}
 
     @described({200: model.CronPreview})
     async def preview(self, it: model.PreviewJob) -> model.CronPreview:
@@ -208,10 +211,13 @@ class CronOperations:
         """Add a job."""
         return await self._view(await self._controls.add(it.user or self._owner, it.id, it.spec, source="cli"))
 
+    @persons
     @described({200: _JOB})
-    async def show(self, it: model.ShowJob) -> Json:
+    async def show(self, it: model.ShowJob, caller: Caller) -> Json:
         """Return a job."""
-        return await self._view(await self._controls.at(self._path(it.path)))
+        path = self._path(it.path)
+        caller.check_path(path)
+        return await self._view(await self._controls.at(path))
 
     @described({200: _JOB}, refuses=(409,))
     async def change(self, it: model.ChangeJob) -> Json:
@@ -238,12 +244,13 @@ class CronOperations:
         """Let a job run now."""
         return await self._controls.run(self._path(it.path), it.parameters)
 
+    @persons
     @described({200: {"runs": list[CronRun]}})
-    async def runs(self, it: model.ListRuns) -> Json:
+    async def runs(self, it: model.ListRuns, caller: Caller) -> Json:
         """Return entries of the ledger, newest first."""
         path = None if it.path is None else self._path(it.path)
-        fields = msgspec.structs.asdict(it) | {"path": path}
-        return {"runs": await self._controls.rows.runs(**fields)}
+        fields = msgspec.structs.asdict(it) | {"path": path, "user": caller.whose(it.user)}
+        return {"runs": [run for run in await self._controls.rows.runs(**fields) if caller.sees(run.path)]}
 
     def _path(self, text: str) -> str:
         """Return the path that is meant: a bare name is that of a job of the operator's."""

@@ -60,7 +60,7 @@ _AGENTS: Final = (
 )
 _TALK: Final = (
     "message.accepted,turn.started,turn.delta,tool.started,tool.finished,turn.finished,turn.failed,turn.waiting,"
-    "model.failed,reply.sent,agent.changed,agent.died,agent.parked,approval.requested,document.changed"
+    "model.failed,reply.sent,dead.lettered,agent.changed,agent.died,agent.parked,approval.requested,document.changed"
 )
 _JOB: Final = "cron.due,cron.ran,cron.missed,cron.failed,cron.changed"
 _SPENT: Final = "model.called,budget.warned,budget.exhausted,budget.changed"
@@ -90,7 +90,7 @@ PAGES: Final = (
     ),
     PageKind("/work", "work.html", work.listed, "/v1/cron", "Work"),  # each of its tabs says what changes it
     PageKind("/work/cron/{path:path}", "job.html", job.shown, "/v1/cron/job", "", _JOB),
-    PageKind("/costs", "costs.html", costs.shown, "/v1/spend", "Costs", _SPENT),
+    PageKind("/costs", "costs.html", costs.shown, "/v1/spend/sums", "Costs", _SPENT),
     PageKind("/people", "people.html", people.listed, "/v1/users", "People", "stranger.knocked"),
     PageKind(
         "/system",

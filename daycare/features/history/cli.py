@@ -62,6 +62,7 @@ def _lines(document: Json) -> Iterator[str]:
             session = turn["session"]
             yield f"--- session {session}, since {when(sessions[session]['started_at'])} ---"
         why = f": {turn['error']}" if turn["error"] else ""
+        why += f" (what helps: {turn['hint']})" if turn["hint"] else ""
         taken_back = f", taken back for turn {turn['replaced_by']}" if turn["replaced_by"] else ""
         yield f"turn {turn['turn']}, {when(turn['started_at'])}, {turn['state']}{taken_back}{why}"
         for message in turn["messages"]:

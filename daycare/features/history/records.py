@@ -8,8 +8,10 @@ from daycare.base.messages import Message
 class ToldTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that has ended, with all that was said, called and attached in it, and what its models took.
 
-    `replaced_by` is the turn that stands in its place: no later prompt had this one. Without `prompted` no model was
-    asked, or what it was shown is not kept any more.
+    `error` is why it was given up, `hint` what helps.
+    `seqs` are the inbox rows that it took, those it was steered by included. `replaced_by` is the turn that stands in
+    its place: no later prompt had this one. Without `prompted` no model was asked, or what it was shown is not kept any
+    more.
     """
 
     turn: int
@@ -24,6 +26,8 @@ class ToldTurn(msgspec.Struct, frozen=True, kw_only=True):
     cached_tokens: int = 0
     output_tokens: int = 0
     cost_micros: int = 0
+    hint: str = ""
+    seqs: tuple[int, ...] = ()
     replaced_by: int | None = None
     prompted: bool = True
 

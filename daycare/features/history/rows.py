@@ -19,6 +19,7 @@ _TAKEN: Final = (
     " WHERE turn IN (SELECT value FROM carray(?)) GROUP BY turn"
 )
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
+_decode_seqs = msgspec.json.Decoder(tuple[int, ...]).decode
 
 
 class HistoryRows(Rows):
@@ -33,13 +34,15 @@ class HistoryRows(Rows):
         left = HISTORY_PAGE_MAX_CHARS
         more = False
         for row in self._reader.execute(
-            "SELECT t.turn, t.session, t.trace, t.started_at, h.ended_at, h.state, h.error, h.messages,"
-            " t.replaced_by, EXISTS (SELECT 1 FROM prompts p WHERE p.turn = t.turn)"
+            "SELECT t.turn, t.session, t.trace, t.started_at, h.ended_at, h.state, h.error, h.hint, h.messages,"
+            " t.replaced_by, EXISTS (SELECT 1 FROM prompts p WHERE p.turn = t.turn), t.seqs,"
+            " (SELECT json_group_array(value) FROM steps s, json_each(s.body, '$.seqs')"
+            " WHERE s.turn = t.turn AND s.kind = 'steer')"
             " FROM turns t JOIN history h ON h.turn = t.turn WHERE t.agent_id = ? AND t.turn < ?"
             " AND t.session > ? AND h.state NOT IN ('split', 'continued') ORDER BY t.turn DESC LIMIT ?",
             (agent_id, before, APART, limit + 1),
         ):
-            left -= len(str(row[7]))
+            left -= len(str(row[8]))
             more = len(turns) == limit or (left < 0 and bool(turns))
             if more:
                 break
@@ -68,7 +71,7 @@ class HistoryRows(Rows):
 
 
 def _turn(row: tuple[Any, ...]) -> ToldTurn:
-    turn, session, trace, started_at, ended_at, state, error, messages, replaced_by, prompted = row
+    turn, session, trace, started_at, ended_at, state, error, hint, messages, replaced_by, prompted, *took = row
     return ToldTurn(
         turn=turn,
         session=session,
@@ -77,7 +80,9 @@ def _turn(row: tuple[Any, ...]) -> ToldTurn:
         ended_at=ended_at,
         state=state,
         error=error or "",
+        hint=hint,
         messages=_decode(messages),
+        seqs=tuple(seq for seqs in took for seq in _decode_seqs(seqs)),
         replaced_by=replaced_by,
         prompted=bool(prompted),
     )

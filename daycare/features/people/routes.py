@@ -25,8 +25,9 @@ from daycare.store.vault import check_key_name
 
 
 class UsersQuery(RequestDocument, frozen=True, kw_only=True):
-    """A page of users, in the order of their ids."""
+    """A page of users, in the order of their ids: of those that have `find` in their id, name or an address."""
 
+    find: Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)] = ""
     after: str = ""
     limit: Limit = 100
 
@@ -91,7 +92,7 @@ class PeopleRoutes:
     async def find(self, request: Request) -> Response:
         """List people and groups."""
         wish = query(request, UsersQuery)
-        return answer({"users": await self._people.find(after=wish.after, limit=wish.limit)})
+        return answer({"users": await self._people.find(text=wish.find, after=wish.after, limit=wish.limit)})
 
     @described({201: User}, body=NewUser, refuses=(409,))
     async def add(self, request: Request) -> Response:

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec.structs import replace
 
+from daycare.api.callers import Caller, caller_of, persons
 from daycare.api.described import described
 from daycare.api.documents import Limit, Number, RequestDocument, answer, body, query
 from daycare.base import crontab
@@ -15,6 +17,7 @@ from daycare.base.messages import Origin
 from daycare.base.tool import ACTS, READS
 from daycare.base.zones import zone_of
 from daycare.features.signals.records import Signal, SignalSubscription
+from daycare.features.signals.rows import SUBSCRIPTIONS_PAGE
 from daycare.features.signals.service import SignalControls
 from daycare.plugin import StructTool, ToolContext
 
@@ -152,9 +155,11 @@ class SignalQuery(RequestDocument, frozen=True, kw_only=True):
 
 
 class SubscriptionsQuery(RequestDocument, frozen=True, kw_only=True):
-    """Whose subscriptions; everybody's without."""
+    """Whose subscriptions, oldest first, behind number `after`; everybody's without `user`."""
 
     user: str | None = None
+    after: Number = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=SUBSCRIPTIONS_PAGE)] = SUBSCRIPTIONS_PAGE
 
 
 class SubscriptionBody(RequestDocument, frozen=True, kw_only=True):
@@ -192,14 +197,17 @@ class SignalRoutes:
             Route("/v1/signals/subscriptions", self.unsubscribe, methods=["DELETE"]),
         ]
 
+    @persons
     @described({200: {"signals": list[Signal]}}, query=SignalsQuery)
     async def find(self, request: "Request") -> "Response":
         """List signals."""
-        wish = query(request, SignalsQuery)
+        wish, caller = query(request, SignalsQuery), caller_of(request)
         found = await self._controls.rows.find(
-            user=wish.user, waiting=wish.waiting, before=wish.before, limit=wish.limit
+            user=caller.whose(wish.user), waiting=wish.waiting, before=wish.before, limit=wish.limit
         )
-        return answer({"signals": [_view(each) for each in found]})
+        return answer(
+            {"signals": [_view(_seen(each, caller)) for each in found if caller.sees(each.path or f"/{each.user}")]}
+        )
 
     @described({201: Signal}, body=SignalBody, refuses=(409,))
     async def send(self, request: "Request") -> "Response":
@@ -226,11 +234,14 @@ class SignalRoutes:
             )
         return answer(_view(found))
 
+    @persons
     @described({200: {"subscriptions": list[SignalSubscription]}}, query=SubscriptionsQuery)
     async def subscriptions(self, request: "Request") -> "Response":
         """List subscriptions."""
-        found = await self._controls.rows.subscriptions(user=query(request, SubscriptionsQuery).user)
-        return answer({"subscriptions": msgspec.to_builtins(found)})
+        wish, caller = query(request, SubscriptionsQuery), caller_of(request)
+        user = caller.whose(wish.user)
+        found = await self._controls.rows.subscriptions(user=user, after=wish.after, limit=wish.limit)
+        return answer({"subscriptions": msgspec.to_builtins([each for each in found if caller.sees(each.path)])})
 
     @described({201: SignalSubscription}, body=SubscriptionBody, refuses=(409,))
     async def subscribe(self, request: "Request") -> "Response":
@@ -245,6 +256,11 @@ class SignalRoutes:
         wish = query(request, SubscriptionQuery)
         await self._controls.unsubscribe(wish.path, wish.pattern)
         return answer({"path": wish.path, "pattern": wish.pattern})
+
+
+def _seen(it: Signal, caller: Caller) -> Signal:
+    """Return a signal with those of its deliveries that somebody may see."""
+    return replace(it, deliveries=tuple(each for each in it.deliveries if caller.sees(each.path)))
 
 
 def _view(it: Signal) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from daycare.store.sqlite.database import count
 from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.writer import Tx
 
+SUBSCRIPTIONS_PAGE: Final = 10_000  # in one answer
 SUBSCRIPTIONS_MAX_PER_AGENT: Final = 50
 SUBSCRIPTIONS_MAX_PER_USER: Final = 500  # one signal may reach as many agents, with one commit
 
@@ -133,12 +134,17 @@ class SignalRows(Rows):
 
         return await self._write(run)
 
-    async def subscriptions(self, *, user: str | None = None, agent_id: str | None = None) -> list[SignalSubscription]:
-        """Return subscriptions, oldest first, also of agents that are dead: one that is restored has its own again."""
+    async def subscriptions(
+        self, *, user: str | None = None, agent_id: str | None = None, after: int = 0, limit: int = SUBSCRIPTIONS_PAGE
+    ) -> list[SignalSubscription]:
+        """Return subscriptions behind number `after`, oldest first.
+
+        They are also of agents that are dead: one that is restored has its own again.
+        """
         rows = self._reader.execute(
             f"{_SUBSCRIPTIONS} WHERE (?1 IS NULL OR s.user = ?1) AND (?2 IS NULL OR s.agent_id = ?2)"
-            " ORDER BY s.no LIMIT 10000",
-            (user, agent_id),
+            " AND s.no > ?3 ORDER BY s.no LIMIT ?4",
+            (user, agent_id, after, limit),
         )
         return [_subscription(row) for row in rows]
 

@@ -11,6 +11,7 @@ from daycare.actors.lifecycle import Activation
 from daycare.agent.blocks import one_line
 from daycare.agent.commands import Command, CommandAnswer, Commands, check_manager
 from daycare.agent.kinds import sender_connector
+from daycare.api.callers import caller_of, persons
 from daycare.api.described import described
 from daycare.api.documents import Limit, Number, PathQuery, RequestDocument, answer, body, query
 from daycare.api.wanted import while_wanted
@@ -229,14 +230,15 @@ class TaskRoutes:
             Route("/v1/tasks/cancel", self.cancel, methods=["POST"]),
         ]
 
+    @persons
     @described({200: {"tasks": list[Task]}}, query=TasksQuery)
     async def find(self, request: "Request") -> "Response":
         """List tasks."""
-        wish = query(request, TasksQuery)
+        wish, caller = query(request, TasksQuery), caller_of(request)
         found = await self._controls.rows.find(
-            user=wish.user, is_open=wish.open, state=wish.state, before=wish.before, limit=wish.limit
+            user=caller.whose(wish.user), is_open=wish.open, state=wish.state, before=wish.before, limit=wish.limit
         )
-        return answer({"tasks": [_view(task) for task in found]})
+        return answer({"tasks": [_view(task) for task in found if caller.sees(task.path)]})
 
     @described({201: Task}, body=TaskBody, refuses=(409,))
     async def start(self, request: "Request") -> "Response":
@@ -247,11 +249,14 @@ class TaskRoutes:
         task = await self._controls.start(user, wish.spec, key=key, name=wish.id, deliver=wish.deliver)
         return answer(_view(task), 201)
 
+    @persons
     @described({200: Task}, query=TaskQuery)
     async def show(self, request: "Request") -> "Response":
         """Show one task, at once or when there is news of it."""
         wish = query(request, TaskQuery)
-        task = await self._controls.at(self._resolved(wish.path))
+        path = self._resolved(wish.path)
+        caller_of(request).check_path(path)
+        task = await self._controls.at(path)
         if wish.wait_s:
             async with while_wanted(self._closing, request.receive):
                 task = await self._controls.wait(task, wish.wait_s, progress=wish.progress)

@@ -6,11 +6,11 @@ from typing import Any, Final, Literal
 import apsw
 from msgspec.structs import replace
 
-from daycare.base.errors import BusyError, DaycareError, NotFoundError
+from daycare.base.errors import BusyError, ConflictError, DaycareError, NotFoundError
 from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, Lane
 from daycare.store.records import Agent, InboxRow, NewAgent, Receipt, Reply
-from daycare.store.sqlite import agents, letters, mailbox, outbox
+from daycare.store.sqlite import agents, journal, letters, mailbox, outbox
 from daycare.store.sqlite.mailbox import ROWS
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
@@ -100,9 +100,39 @@ class Inbox:
 
         await self._write(run)
 
+    async def drop(self, agent: Agent, seq: int, reason: str) -> None:
+        """Give up a message that waits, as somebody wants it: it becomes a dead letter.
+
+        Raises `NotFoundError` INBOX_UNKNOWN for one that does not wait, `ConflictError` INBOX_IN_WORK for a command, an
+        answer to a call, and one that a turn works on.
+        """
+
+        def run(tx: Tx) -> None:
+            row = ROWS.one(tx.db, "seq = ? AND agent_id = ? AND state = 0", (seq, agent.id))
+            if row is None:
+                raise NotFoundError(
+                    "INBOX_UNKNOWN",
+                    f"dropping message {seq} of {agent.path}: it does not wait there",
+                    hint=f"daycare inbox {agent.path}",
+                )
+            if row.envelope.lane is Lane.CONTROL or journal.works_on(tx, agent.id, seq):
+                raise in_work(agent.path, seq)
+            bury(tx, seq, "DROPPED", reason, row.attempts)
+
+        await self._write(run)
+
     async def counts(self) -> dict[str, int]:
         """Return how many rows wait (`waiting`), in all agents together."""
         return {"waiting": self._memory.unread}
+
+
+def in_work(path: str, seq: int) -> ConflictError:
+    """Return the refusal to drop what is in work."""
+    return ConflictError(
+        "INBOX_IN_WORK",
+        f"dropping message {seq} of {path}: its agent works on it, or waits for it",
+        hint=f"to end what it does: daycare send {path} /stop",
+    )
 
 
 def post(tx: Tx, envelope: Envelope, create: NewAgent | None = None) -> Receipt:

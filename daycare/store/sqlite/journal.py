@@ -51,3 +51,15 @@ def move(tx: Tx, turn: int, to: int) -> None:
 def seqs_of(tx: Tx, turn: Turn) -> list[int]:
     """Return the numbers of all inbox rows that a turn works on, those it was steered by included."""
     return [*turn.seqs, *(seq for step in steps_of(tx, turn.turn) for seq in step.seqs)]
+
+
+def works_on(tx: Tx, agent_id: str, seq: int) -> bool:
+    """Return whether the open turn of an agent works on an inbox row."""
+    row = tx.one(
+        "SELECT t.turn FROM turns t WHERE t.turn = (SELECT max(turn) FROM turns WHERE agent_id = ?1)"
+        " AND NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = t.turn)"
+        " AND (EXISTS (SELECT 1 FROM json_each(t.seqs) WHERE value = ?2) OR EXISTS (SELECT 1 FROM steps s,"
+        " json_each(s.body, '$.seqs') WHERE s.turn = t.turn AND s.kind = 'steer' AND value = ?2))",
+        (agent_id, seq),
+    )
+    return row is not None

@@ -71,9 +71,18 @@ class PeopleStore:
 
         return self._known_by_key.get(connector_key, read)
 
-    async def find(self, *, after: str = "", limit: int = 1_000) -> list[User]:
-        """Return users who were not removed, in order of id, from behind `after` on."""
-        users = _USERS.find(self._reader, "id > ? AND removed_at IS NULL ORDER BY id LIMIT ?", (after, limit))
+    async def find(self, *, text: str = "", after: str = "", limit: int = 1_000) -> list[User]:
+        """Return users who were not removed, in order of id, from behind `after` on.
+
+        With a text only those that have it in their id, name or an address, in small letters or large.
+        """
+        users = _USERS.find(
+            self._reader,
+            "id > ?1 AND removed_at IS NULL AND (?2 = '' OR instr(lower(id), lower(?2))"
+            " OR instr(lower(name), lower(?2)) OR EXISTS (SELECT 1 FROM user_connector_keys k WHERE k.user = id"
+            " AND instr(lower(k.connector_key), lower(?2)))) ORDER BY id LIMIT ?3",
+            (after, text, limit),
+        )
         keys: defaultdict[str, list[str]] = defaultdict(list)
         if users:
             for user, key in self._reader.execute(

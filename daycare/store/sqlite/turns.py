@@ -206,6 +206,7 @@ class TurnStore:
         *,
         code: str,
         reason: str,
+        hint: str = "",
         history: Sequence[Message] = (),
         shown: ShownPrompt | None = None,
         replies: Sequence[Reply] = (),
@@ -214,13 +215,14 @@ class TurnStore:
     ) -> None:
         """Give up a turn: its messages become dead letters, their senders are told by `replies` and `posts`.
 
+        `hint` is what helps, for who reads its history.
         `answers` are rows that came for its calls and are in its `history`. What else was added while it ran has done
         nothing wrong: it waits for a turn of its own.
         """
 
         def run(tx: Tx) -> None:
             waits.give_up(tx, turn)
-            _must_end(tx, turn.turn, "parked", history, reason)
+            _must_end(tx, turn.turn, "parked", history, reason, hint)
             for seq in turn.seqs:
                 inbox.bury(tx, seq, code, reason, turn.attempt)
             mailbox.complete(tx, agent.id, answers, turn.turn, "")
@@ -345,12 +347,14 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd) -> None:
     tx.tell(TurnAnswered(end.seqs, sent, end.state == "stopped", end.result))
 
 
-def end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None) -> bool:
+def end(
+    tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None, hint: str = ""
+) -> bool:
     """Write how a turn ended; only the first end counts. False if there was no such open turn."""
     tx.run(
-        "INSERT INTO history (turn, agent_id, session, user, origin, state, ended_at, error, messages)"
-        " SELECT turn, agent_id, session, user, origin, ?, ?, ?, ? FROM turns WHERE turn = ? ON CONFLICT DO NOTHING",
-        (state, tx.now, error, _encode(messages).decode(), turn),
+        "INSERT INTO history (turn, agent_id, session, user, origin, state, ended_at, error, hint, messages)"
+        " SELECT turn, agent_id, session, user, origin, ?, ?, ?, ?, ? FROM turns WHERE turn = ? ON CONFLICT DO NOTHING",
+        (state, tx.now, error, hint, _encode(messages).decode(), turn),
     )
     if tx.db.changes() != 1:
         return False
@@ -359,8 +363,10 @@ def end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: 
     return True
 
 
-def _must_end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None) -> None:
-    if not end(tx, turn, state, messages, error):
+def _must_end(
+    tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None, hint: str = ""
+) -> None:
+    if not end(tx, turn, state, messages, error, hint):
         raise ConflictError("TURN_GONE", f"ending turn {turn}: it ended meanwhile", hint="daycare status")
 
 

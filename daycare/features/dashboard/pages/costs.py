@@ -29,7 +29,10 @@ async def shown(visit: Visit) -> dict[str, Any]:
     groups, earlier = _by_group(now), _by_group(before)
     total, was = _total(groups), _total(earlier)
     after = visit.query.get("after", "")
-    budgets = (await visit.get("/v1/budgets", after=after, limit=BUDGETS))["budgets"]
+    listed = await visit.get_if_seen("/v1/budgets", after=after, limit=BUDGETS)
+    if listed is None:  # a person's own
+        listed = await visit.get("/v1/budget", path=visit.caller.paths.removesuffix("/**") or f"/{visit.caller.user}")
+    budgets = listed["budgets"]
     return {
         "title": "Costs",
         "days": days,

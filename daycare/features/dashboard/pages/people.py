@@ -14,14 +14,20 @@ MEANS: Final = {
 }
 
 
+PEOPLE: Final = 50  # of one page
+
+
 async def listed(visit: Visit) -> dict[str, Any]:
-    """Return people, strangers and tokens."""
-    users = (await visit.get("/v1/users", limit=1000))["users"]
+    """Return people behind the id `?after` whom `?find` fits, strangers and tokens."""
+    find, after = visit.query.get("find", "").strip(), visit.query.get("after", "")
+    users = (await visit.get("/v1/users", find=find, after=after, limit=PEOPLE))["users"]
     strangers = (await visit.get("/v1/pairings"))["pairings"]
     tokens = (await visit.get("/v1/tokens"))["tokens"]
     return {
         "title": "People",
         "users": users,
+        "find": find,
+        "more": visit.here(after=users[-1]["id"]) if len(users) == PEOPLE else "",
         "strangers": [each for each in strangers if not each.get("denied")],
         "refused": [each for each in strangers if each.get("denied")],
         "tokens": [each for each in tokens if not each.get("revoked_at")],

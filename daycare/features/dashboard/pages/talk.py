@@ -23,6 +23,7 @@ async def said(visit: Visit, path: str) -> dict[str, Any]:
     badges = [(name, document, bool(sizes.get(document))) for document, name in _BADGES.items()] if listed else []
     return {
         "history": history,
+        "taken": {seq for turn in (history or {"turns": ()})["turns"] for seq in turn.get("seqs", ())},  # waits no more
         "badges": badges,
         "bounds": {"files": FILES_MAX, "bytes": FILE_MAX_BYTES},
         "turns_more": min(_shown(visit) + PAGE_TURNS, _TURNS_MAX) if _shown(visit) < _TURNS_MAX else None,

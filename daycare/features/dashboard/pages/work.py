@@ -12,18 +12,24 @@ _SOURCES: Final = ("inbox", "outbox", "post", "timer", "intake")
 
 
 class WorkTab(NamedTuple):
-    """A tab: its name, what it shows, and the kinds of events that change it. It is drawn with `work/KEY.html`."""
+    """A tab: its name, what it shows, a route that whoever sees it may call, and the kinds of events that change it.
+
+    It is drawn with `work/KEY.html`.
+    """
 
     name: str
     load: Callable[[Visit], Awaitable[dict[str, Any]]]
+    needs: str
     live: str
 
 
 async def listed(visit: Visit) -> dict[str, Any]:
     """Return what the tab shows that `?tab` names, the schedule without it."""
     asked = visit.query.get("tab", "")
-    tab = asked if asked in TABS else "schedule"
-    return {"title": "Work", "tab": tab, "tabs": TABS, "live": TABS[tab].live, **await TABS[tab].load(visit)}
+    tabs = {key: tab for key, tab in TABS.items() if visit.may_see(tab.needs)}
+    tab = asked if asked in tabs else "schedule"
+    values = {"title": "Work", "tab": tab, "tabs": tabs, "live": TABS[tab].live, "whole": not visit.caller.own_only}
+    return {**values, **await TABS[tab].load(visit)}
 
 
 async def _schedule(visit: Visit) -> dict[str, Any]:
@@ -50,8 +56,12 @@ async def _signals(visit: Visit) -> dict[str, Any]:
     user, waiting = _asked(visit, "user"), "waiting" in visit.query
     before = _number(visit, "before")
     found = await visit.get("/v1/signals", user=user, waiting=waiting, before=before, limit=ROWS)
-    who = await visit.get("/v1/signals/subscriptions", user=user)
-    return {**found, **who, "user": user, "waiting": waiting, "next": _more(visit, found["signals"], before="no")}
+    who = await visit.get("/v1/signals/subscriptions", user=user, after=_number(visit, "listens"), limit=ROWS)
+    more = {
+        "next": _more(visit, found["signals"], before="no"),
+        "next_listens": _more(visit, who["subscriptions"], listens="no"),
+    }
+    return {**found, **who, **more, "user": user, "waiting": waiting}
 
 
 async def _dead(visit: Visit) -> dict[str, Any]:
@@ -100,14 +110,15 @@ def _words(body: str) -> str:
 
 _CRON: Final = "cron.due,cron.ran,cron.missed,cron.failed,cron.broken,cron.changed"
 TABS: Final[Mapping[str, WorkTab]] = {
-    "schedule": WorkTab("Schedule", _schedule, _CRON),
-    "tasks": WorkTab("Tasks", _tasks, "task.started,task.progress,task.ended"),
+    "schedule": WorkTab("Schedule", _schedule, "/v1/cron", _CRON),
+    "tasks": WorkTab("Tasks", _tasks, "/v1/tasks", "task.started,task.progress,task.ended"),
     "timers": WorkTab(
         "Timers",
         _timers,
+        "/v1/timers",
         "timer.set,timer.cancelled,message.accepted,turn.waiting,task.started,task.ended,turn.finished",
     ),
-    "signals": WorkTab("Signals", _signals, "signal.fired,signal.subscribed,signal.unsubscribed"),
-    "dead": WorkTab("Dead letters", _dead, "dead.lettered,dead.replayed,dead.pruned"),
-    "hooks": WorkTab("Webhooks", _hooks, "webhook.added,webhook.changed,webhook.rotated,webhook.removed"),
+    "signals": WorkTab("Signals", _signals, "/v1/signals", "signal.fired,signal.subscribed,signal.unsubscribed"),
+    "dead": WorkTab("Dead letters", _dead, "/v1/dead", "dead.lettered,dead.replayed,dead.pruned"),
+    "hooks": WorkTab("Webhooks", _hooks, "/v1/hooks", "webhook.added,webhook.changed,webhook.rotated,webhook.removed"),
 }

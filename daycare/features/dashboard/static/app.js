@@ -4,7 +4,8 @@ export const trusted = window.trustedTypes?.createPolicy("daycare", { createHTML
 export const main = document.getElementById("main");
 const state = document.getElementById("state");
 const GATHER_MS = 50; // several events at once are one look
-const REST = 5; // a page is at rest for so many times as long as the last look took: a busy house costs a share of a core
+const REST = 5; // a page is at rest for so many times as long as a look took: a busy house costs a share of a core ...
+const BURST_MS = 2000; // ... and this much of rest is owed first, so that single changes are seen at once
 const AGAIN_MS = 2000;
 
 // -- how things are shown ---------------------------------------------------------------------------------------------
@@ -102,7 +103,8 @@ export async function refresh() {
     setTimeout(soon, AGAIN_MS);
   } finally {
     asking = null;
-    restUntil = performance.now() + REST * (performance.now() - began);
+    const now = performance.now();
+    restUntil = Math.max(restUntil, now) + REST * (now - began);
     if (again) {
       again = false;
       soon();
@@ -115,7 +117,7 @@ export function soon() {
   timer ||= setTimeout(() => {
     timer = 0;
     refresh();
-  }, Math.max(GATHER_MS, restUntil - performance.now()));
+  }, Math.max(GATHER_MS, restUntil - BURST_MS - performance.now()));
 }
 
 export const here = document.body.dataset.watch; // the agent of the page

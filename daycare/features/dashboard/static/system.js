@@ -10,6 +10,14 @@ const WAIT_S = 20;
 
 setInterval(() => main.querySelector("[data-pairing]") && !document.hidden && refresh(), LOOK_MS);
 
+// -- what config.toml has under names and in lists of one's own: a form has the fields of one --------------------------
+
+document.addEventListener("daycare:send", ({ target, detail }) => {
+  const { base_hash, name, ...one } = detail.body;
+  if (target.dataset.config === "provider") detail.body = { base_hash, changes: { providers: { [name]: { kind: "openai", ...one } } } };
+  if (target.dataset.config === "rule") detail.body = { base_hash, changes: { rules: [...JSON.parse(target.dataset.rules), one] } };
+});
+
 // -- the log ----------------------------------------------------------------------------------------------------------
 
 function row(line) {

@@ -54,10 +54,10 @@ const told = {
     line.className = `tool ${status}`;
     line.firstChild.data = { ok: "used ", error: "failed at " }[status] ?? "may have used ";
   },
-  "turn.failed": ({ turn, reason, retry_in_s }) => {
+  "turn.failed": ({ turn, reason, hint, retry_in_s }) => {
     begin(turn);
     const then = retry_in_s == null ? "It was given up." : `It is tried again in ${Math.ceil(retry_in_s)} s.`;
-    box.append(made("p", { className: "note bad" }, `${reason}. ${then}`));
+    box.append(made("p", { className: "note bad" }, `${reason}. ${then}`, ...(hint ? [" What helps: ", made("code", {}, hint)] : [])));
   },
   "turn.waiting": drop,
   "turn.finished": () => box.querySelector(".badge")?.classList.remove("running"), // until the page has it
