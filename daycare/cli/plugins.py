@@ -53,7 +53,7 @@ def check(
 
 @command(app, "restart", examples="daycare plugins restart telegram")
 def restart(cli: Cli, name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name.")]) -> None:
-    """Let the running daemon set a plugin up anew and start it; turns that run go on.
+    """Let the running daemon set a plugin up again and start it; turns that run go on.
 
     Its code stays as it is: other code counts after `daycare restart`.
     """
