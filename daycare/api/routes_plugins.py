@@ -38,5 +38,5 @@ class Plugins:
         refuses=(409,),
     )
     async def restart(self, request: Request) -> Response:
-        """Set a plugin up anew with the settings it has, and start it; no turn that runs is ended for that."""
+        """Set a plugin up again with the settings it has, and start it; no turn that runs is ended for that."""
         return answer(await self._restart(segment(request, "name", str)))
