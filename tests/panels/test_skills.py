@@ -58,7 +58,7 @@ async def test_a_skill_that_was_made_stands_in_the_prompt_with_its_description(p
     await panels.call("POST", SKILLS, NEW, status=201)
     await panels.house.talk("hello", path="/ann/agent/scribe")
     system = panels.house.model.history[-1].system
-    assert "pdf-processing.md: Reads PDFs. Use for invoices." in system
+    assert "<skills>\npdf-processing: Reads PDFs. Use for invoices.\n</skills>" in system
     assert "Look at it." not in system, "its instructions are read when they are needed"
 
 
