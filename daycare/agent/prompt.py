@@ -25,6 +25,7 @@ from daycare.store.records_prompts import PromptBase, PromptPart, digest_of_base
 PROMPT_IDENTITY_MAX_TOKENS: Final = 4_000  # each of IDENTITY, SOUL, STYLE and USER: some 3,000 words of a person
 PROMPT_OTHERS_MAX_TOKENS: Final = 2_000  # the list of the user's other agents
 PROMPT_SKILLS_MAX_TOKENS: Final = 4_000  # the list of skills, a line each
+PROMPT_SKILL_MAX_CHARS: Final = 1_024  # of a skill's description, which says when to use it: as the standard has it
 PROMPT_MEMORY_MAX_TOKENS: Final = 12_000  # MEMORY.md; what is longer is read with a tool
 PROMPT_DAILY_MAX_TOKENS: Final = 2_000  # each of two days' logs, its end
 PROMPT_RECALLED_MAX_TOKENS: Final = 100_000  # of one tier; how much is recalled is the owner's setting
@@ -173,12 +174,13 @@ def _recalled(recalled: Sequence[tuple[str, str]], mark: str, room: "_Room") -> 
 def _skills(sections: Sections, room: "_Room") -> list[PromptPart]:
     """Return the list of skills: what a person has approved says what it is for, the others have a name alone."""
     before = room.left
-    text = room.list([each for each in sections.skills if each.approved], PROMPT_SKILLS_MAX_TOKENS, "skill")
+    known = [each for each in sections.skills if each.approved]
+    text = room.list(known, PROMPT_SKILLS_MAX_TOKENS, "skill", chars=PROMPT_SKILL_MAX_CHARS)
     parts = [PromptPart("skills", owned("skills", sections.mark, text), room.was_short)]
     others = [each for each in sections.skills if not each.approved]
     if others:
         left = PROMPT_SKILLS_MAX_TOKENS - (before - room.left) - tokens.of_text(SKILLS_UNAPPROVED)
-        text = room.list(others, left, "skill")
+        text = room.list(others, left, "skill", chars=PROMPT_SKILL_MAX_CHARS)
         shown = f"{SKILLS_UNAPPROVED}\n{text}" if text else ""
         parts.append(PromptPart("skills", data("skills", sections.mark, shown), room.was_short))
     return parts
@@ -245,11 +247,13 @@ class _Room:
         self.was_short = text != whole
         return text
 
-    def list(self, entries: Sequence[PromptEntry], at_most: int, tool: str) -> str:
+    def list(
+        self, entries: Sequence[PromptEntry], at_most: int, tool: str, *, chars: int = PROMPT_LINE_MAX_CHARS
+    ) -> str:
         """Return as many lines of a list as may stand, the first ones, and how many more there are."""
         lines = []
         for each in entries:
-            about = one_line(each.about, PROMPT_LINE_MAX_CHARS)
+            about = one_line(each.about, chars)
             lines.append(f"{one_line(each.name, PROMPT_LINE_MAX_CHARS)}{': ' if about else ''}{about}")
         whole = self.cut(Passage("\n".join(lines)), at_most, f"{len(lines)} in all; {tool} shows all")
         if not self.was_short or not whole:

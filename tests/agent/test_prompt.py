@@ -1,7 +1,6 @@
 """The system prompt: its order byte for byte, what may stand where, and that it begins the same from turn to turn."""
 
 import re
-from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -217,13 +216,16 @@ def test_what_is_too_long_is_cut_at_a_line_and_says_so() -> None:
 
 def test_the_list_of_skills_has_at_most_4_000_tokens() -> None:
     many = tuple(PromptEntry(f"skill-{number:04}", "what it does " * 10) for number in range(2_000))
-    told = system(everything(skills=(*many, PromptEntry("tea", approved=False)))).removeprefix(BASE)
+    new = tuple(PromptEntry(f"new-{number:04}", approved=False) for number in range(2_000))
+    told = system(everything(skills=(*many, *new))).removeprefix(BASE)
+    unsaid = told.partition(f"<skills {MARK}>\n")[2].partition("\n</skills")[0]
     listed = told.partition("<skills>\n")[2].partition("\n</skills>")[0]
-    assert 3_900 < tokens.of_text(listed) <= 4_000
+    assert 3_900 < tokens.of_text(listed) + tokens.of_text(unsaid) <= 4_000
     *lines, more = listed.split("\n")
     assert [line.partition(":")[0] for line in lines] == [each.name for each in many[: len(lines)]]
     assert more == f"[{2_000 - len(lines)} more: skill shows all]"
-    assert "\ntea\n" not in told, "what is not approved comes behind, if there is room"
+    few = system(everything(skills=new)).partition(f"<skills {MARK}>\n")[2].partition("\n</skills")[0]
+    assert few.startswith("[not approved by a person yet]\nnew-0000\n") and few.endswith(" more: skill shows all]")
 
 
 @given(texts, st.integers(0, 60))

@@ -9,14 +9,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from daycare.agent.blocks import one_line
 from daycare.agent.prompt import PromptEntry
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.differences import unified
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.events import SkillChanged
-from daycare.base.limits import PROMPT_LINE_MAX_CHARS
 from daycare.features.approvals.records import ApprovalFinding
 from daycare.features.approvals.views import worst_first
 from daycare.features.skills.finding import FoundSkill, SkillFinder
@@ -57,9 +55,7 @@ class Skills:
     async def entries(self, agent: Agent) -> Sequence[PromptEntry]:
         """Return the list of skills for a prompt. Of what nobody has approved the name alone: the rest is others'."""
         return [
-            PromptEntry(
-                skill.name, one_line(skill.description, PROMPT_LINE_MAX_CHARS) if skill.approved else "", skill.approved
-            )
+            PromptEntry(skill.name, skill.description if skill.approved else "", skill.approved)
             for skill in await self.offered(agent)
         ]
 
