@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from daycare.api.client import Client, Json
+from daycare.base.english import plural
 from daycare.base.errors import InvalidError
 from daycare.base.times import when
 from daycare.cli import asking
@@ -148,7 +149,7 @@ operation(
     app,
     "revoke",
     ops.RevokeSkill,
-    lambda it: f"{it['name']}: {it['revoked']} approvals taken back",
+    lambda it: f"{it['name']}: {it['revoked']} {plural('approval', it['revoked'])} taken back",
     examples="daycare skills revoke pdf",
 )
 operation(app, "rm", ops.RemoveSkill, lambda it: f"removed: {it['where']}", examples="daycare skills rm pdf")

@@ -62,13 +62,11 @@ class SkillFinder:
     async def find(self, agent: Agent | None) -> list[FoundSkill]:
         """Return all skills that are there for an agent, by name and place."""
         found: list[FoundSkill] = []
-        for place in (SkillPlace.HOME, SkillPlace.WORKSPACE):
-            shelf = self._shelf(place, agent)
+        for place, where in ((SkillPlace.HOME, HOME_FOLDER), (SkillPlace.WORKSPACE, WORKSPACE_FOLDER)):
             scope = scope_of(agent.path) if agent is not None and place is SkillPlace.WORKSPACE else ""
             for name, stamp in self._stamps(place, agent).items():
-                assert shelf is not None
                 size = sum(each[1] for each in stamp)
-                found.append(FoundSkill(name, place, str(shelf.path / name), scope, stamp, size))
+                found.append(FoundSkill(name, place, f"{where}/{name}", scope, stamp, size))
         if agent is not None:
             found += [await self._of_document(agent, each) for each in await self._listed(agent)]
         return sorted(found, key=lambda each: (each.name, _ORDER.index(each.place)))

@@ -35,7 +35,7 @@ class SkillFile(msgspec.Struct, frozen=True):
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill. `where` is its folder or document, `hash` that of all its files, empty for a broken one.
+    """A skill. `where` is its folder in the home or workspace, or its document; `hash` is that of all its files.
 
     `problems` are what is not as the standard says. `allowed_tools` are names that it mentions: they give no right.
     """
