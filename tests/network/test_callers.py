@@ -159,7 +159,8 @@ def test_on_a_skill_that_all_agents_have_the_operator_alone_decides(network: Net
     )
     assert made.status_code == 201, made.text
     network.call("bob", "POST", "/v1/messages", {"text": "hello", "wait_s": 10})
-    for query in ({}, {"path": "/bob/direct"}):
+    looks: tuple[dict[str, Any], ...] = ({}, {"path": "/bob/direct"})
+    for query in looks:
         [seen] = network.call("bob", "GET", "/v1/skills", **query).json()["skills"]
         assert (seen["state"], seen["where"]) == ("new", "skills/tea")
         yes = {"name": "tea", "hash": seen["hash"], **query}

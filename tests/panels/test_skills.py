@@ -8,7 +8,8 @@ from daycare.base.documents import Attribution, DocumentVersion, NewVersion, dig
 from daycare.base.errors import StoreAwayError
 from daycare.base.messages import Origin
 from daycare.features.memory.documents import stored
-from daycare.features.panels.skills import SKILL_DESCRIPTION_MAX_CHARS, SkillText, read, write
+from daycare.features.panels.skills import SkillText, read, write
+from daycare.rules.skill_text import SKILL_DESCRIPTION_MAX_CHARS
 from daycare.store.sqlite.writer import Tx
 from tests.panels.conftest import Panels
 

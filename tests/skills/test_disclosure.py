@@ -39,10 +39,11 @@ def whole(request: InferRequest) -> str:
     return request.system + str(request.messages)
 
 
-async def approve(panels: Panels, name: str, **where: str) -> dict[str, Any]:
+async def approve(panels: Panels, name: str, **where: Any) -> dict[str, Any]:
     shown = await panels.call("GET", "/v1/skill", name=name, **where)
     body = {"name": name, "hash": shown["skill"]["hash"], **where}
-    return (await panels.call("POST", "/v1/skill/approve", body))["skill"]
+    made: dict[str, Any] = (await panels.call("POST", "/v1/skill/approve", body))["skill"]
+    return made
 
 
 async def test_of_an_approved_skill_a_model_reads_a_line_then_instructions_then_a_file_and_follows_them(
