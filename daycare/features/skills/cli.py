@@ -17,6 +17,7 @@ from daycare.cli.render import one_line, plain, table
 from daycare.features.skills import operations as ops
 from daycare.features.skills.folder import SKILL_FILES_MAX
 from daycare.features.skills.records import SkillPlace
+from daycare.rules.skill_text import SKILL_FILE
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -83,11 +84,20 @@ def _facts(document: Json) -> Iterator[str]:
     if document["changed"]:
         yield f"  changed since it was approved: {', '.join(document['changed'])}"
     yield ""
-    yield document["diff"] or document["text"]
+    if document["text"] is None:
+        yield f"{document['file']} is not text"
+    else:
+        yield (document["diff"] if document["file"] == SKILL_FILE else "") or document["text"]
 
 
 operation(app, "list", ops.ListSkills, skills_table, examples="daycare skills list --agent /ann/direct")
-operation(app, "show", ops.ShowSkill, skill_facts, examples="daycare skills show pdf")
+operation(
+    app,
+    "show",
+    ops.ShowSkill,
+    skill_facts,
+    examples="daycare skills show pdf\ndaycare skills show pdf --file scripts/fill.py",
+)
 
 
 @command(app, "add", examples="daycare skills add ./pdf\ndaycare skills add ./pdf --replace --approve")

@@ -64,7 +64,7 @@ class SkillRoutes:
     @described({200: SkillView}, refuses=(409,))
     async def show(self, wish: ShowSkill, caller: Caller) -> SkillView:
         """Show one."""
-        return await self._skills.view(await self._agent(wish.path, caller), wish.name, wish.place)
+        return await self._skills.view(await self._agent(wish.path, caller), wish.name, wish.place, wish.file)
 
     @described({201: OneSkill}, refuses=(409,))
     async def add(self, wish: AddSkill) -> OneSkill:

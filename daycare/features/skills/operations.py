@@ -8,6 +8,7 @@ from daycare.api.operations import Operation
 from daycare.base.meaning import meaning
 from daycare.features.skills.folder import SKILL_FILES_MAX
 from daycare.features.skills.records import Skill, SkillPlace
+from daycare.rules.skill_text import SKILL_FILE
 
 SkillName = Annotated[str, meaning("The skill's name", metavar="NAME")]
 SkillAgent = Annotated[
@@ -30,6 +31,7 @@ class ShowSkill(Operation, frozen=True, kw_only=True):
 
     ROUTE = "GET /v1/skill"
     name: SkillName
+    file: Annotated[str, meaning("Which of its files, such as scripts/fill.py", metavar="FILE")] = SKILL_FILE
     path: SkillAgent = ""
     place: Where = None
 

@@ -79,14 +79,15 @@ class SkillApproval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SkillView(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill as it is shown to who decides: what it says, what is suspicious in it, and what was approved before.
+    """A skill as it is shown to who decides: what a file of it says, what is suspicious, and what was approved before.
 
-    `findings` are by file, the worst first. `diff` is what has changed in SKILL.md since it was approved last, and
-    `changed` are the files that have.
+    `text` is None of a file that is none. `findings` are by file, the worst first. `changed` are the files that have
+    since it was approved last, `diff` is what has in SKILL.md.
     """
 
     skill: Skill
-    text: str
+    file: str
+    text: str | None
     findings: Mapping[str, tuple[ApprovalFinding, ...]]
     diff: str = ""
     changed: tuple[str, ...] = ()

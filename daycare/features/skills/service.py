@@ -97,8 +97,10 @@ class Skills:
         approvals = await self.rows.find(sorted({"", found.scope}))
         return _judged(_description(found, files), found, approvals, fresh=files.hash), files
 
-    async def view(self, agent: Agent | None, name: str, place: SkillPlace | None = None) -> SkillView:
-        """Return a skill as it is shown to who decides; raises as `get`."""
+    async def view(
+        self, agent: Agent | None, name: str, place: SkillPlace | None = None, file: str = SKILL_FILE
+    ) -> SkillView:
+        """Return a skill, and a file of it, as it is shown to who decides; raises as `get`, and as `file_of`."""
         found = await self.located(agent, name, place)
         skill, files = await self.get(agent, name, found.place)
         findings = {path: await self._suspicious(data) for path, data in files.files.items()}
@@ -108,7 +110,8 @@ class Skills:
         changed = {path for path, _ in _hashes(files).items() ^ before.files.items()} if before else set()
         return SkillView(
             skill=skill,
-            text=files.text,
+            file=file,
+            text=file_of(skill, files, file),
             findings={path: each for path, each in findings.items() if each},
             diff=unified(before.text, files.text, SKILL_FILE) if before else "",
             changed=tuple(sorted(changed)),
@@ -210,6 +213,17 @@ class Skills:
         if b"\0" in data:
             return ()
         return tuple(worst_first(await self._scan(data.decode(errors="replace")[:SCANNED_MAX_CHARS]))[:FINDINGS_MAX])
+
+
+def file_of(skill: Skill, files: SkillFiles, path: str) -> str | None:
+    """Return a file's text, None where it is none. Raises `NotFoundError` SKILL_FILE."""
+    data = files.files.get(path)
+    if data is None:
+        raise NotFoundError("SKILL_FILE", f"reading {path[:80]!a} of the skill {skill.name}: there is no such file")
+    try:
+        return None if b"\0" in data else data.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _description(found: FoundSkill, files: SkillFiles) -> Skill:

@@ -11,14 +11,14 @@ import msgspec
 
 from daycare.actors.directory import Directory
 from daycare.agent.blocks import one_line
-from daycare.base.errors import InvalidError, NotFoundError
+from daycare.base.errors import InvalidError
 from daycare.base.fence import fence, harmless
 from daycare.base.limits import PROMPT_LINE_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.tool import STAYS, Sourced, ToolReach
 from daycare.features.skills.folder import SkillFiles
 from daycare.features.skills.records import Skill
-from daycare.features.skills.service import Skills
+from daycare.features.skills.service import Skills, file_of
 from daycare.plugin import StructTool, ToolContext
 from daycare.rules import frontmatter
 from daycare.rules.skill_text import (
@@ -78,14 +78,9 @@ class SkillTools:
             return Sourced(_listed(await self._skills.offered(agent)), ())
         skill, files = await self._skills.open(agent, it.name)
         path = it.file.removeprefix("./") or SKILL_FILE
-        data = files.files.get(path)
-        if data is None:
-            raise NotFoundError(
-                "SKILL_FILE", f"reading {it.file[:80]!a} of the skill {skill.name}: there is no such file"
-            )
-        text = _as_text(data)
+        text = file_of(skill, files, path)
         if text is None:
-            return Sourced(f"{path} is not text: {len(data)} bytes", ())
+            return Sourced(f"{it.file} is not text: {len(files.files[path])} bytes", ())
         if path == SKILL_FILE:
             text = frontmatter.parted(text)[1].strip("\n")
         shown, more = _page(text, it.line)
@@ -137,13 +132,6 @@ def _page(text: str, line: int) -> tuple[str, str]:
     last = line - 1 + len(shown)
     more = f"\n[lines {line} to {last} of {len(lines)}; go on with line {last + 1}]" if last < len(lines) else ""
     return "\n".join(shown), more
-
-
-def _as_text(data: bytes) -> str | None:
-    try:
-        return None if b"\0" in data else data.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 async def _propose(context: ToolContext, it: ProposeSkill) -> str:
