@@ -93,7 +93,7 @@ def _field_flaws(fields: dict[str, Any]) -> list[str]:
         found.append(f"has a description of {len(told)} characters, at most {SKILL_DESCRIPTION_MAX_CHARS}")
     needs = fields.get("compatibility", "")
     if not isinstance(needs, str):
-        found.append("has a compatibility that is no text")
+        found.append("has a compatibility that is not text")
     elif len(needs) > SKILL_COMPATIBILITY_MAX_CHARS:
         found.append(f"has a compatibility of {len(needs)} characters, at most {SKILL_COMPATIBILITY_MAX_CHARS}")
     return found

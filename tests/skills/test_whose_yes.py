@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from daycare.base.consent import ApprovalsSection, Consent
 from daycare.base.errors import DaycareError, InvalidError
+from daycare.features.skills.installing import checked_skill
+from daycare.features.skills.installing import put as put_skill
 from daycare.features.skills.records import SkillState
 from daycare.features.skills.service import Skills
-from daycare.features.skills.shelf import checked_skill
-from daycare.features.skills.shelf import put as put_skill
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted
 from tests.approvals.story import ANN

@@ -65,10 +65,10 @@ class SkillsFeature(Feature):
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/skills` and `/v1/skill`."""
         from daycare.features.skills.faces import SkillRoutes
-        from daycare.features.skills.shelf import SkillShelf
+        from daycare.features.skills.installing import SkillInstaller
 
-        shelf = SkillShelf(self._home, self._documents, self.skills)
-        return SkillRoutes(self.skills, shelf, self._core.directory, self._core.owner).routes()
+        installer = SkillInstaller(self._home, self._documents, self.skills)
+        return SkillRoutes(self.skills, installer, self._core.directory, self._core.owner).routes()
 
     def _is_command(self, word: str) -> bool:
         return self._commands is not None and self._commands.has(word)

@@ -168,7 +168,7 @@ operation(app, "rm", ops.RemoveSkill, lambda it: f"removed: {it['where']}", exam
 def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the files of a folder but for hidden ones. Raises `InvalidError` USAGE for what a skill cannot have."""
     if not folder.is_dir():
-        raise InvalidError("USAGE", f"adding {folder}: it is no folder", hint="daycare skills add ./pdf")
+        raise InvalidError("USAGE", f"adding {folder}: it is not a folder", hint="daycare skills add ./pdf")
     number = 0
     for file in sorted(folder.rglob("*")):
         inner = file.relative_to(folder)
@@ -176,7 +176,9 @@ def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
             continue
         number += 1
         if file.is_symlink() or not file.is_file() or number > SKILL_FILES_MAX:
-            why = "it is a link or no file" if number <= SKILL_FILES_MAX else f"there are more than {SKILL_FILES_MAX}"
+            why = (
+                "it is a link, or not a file" if number <= SKILL_FILES_MAX else f"there are more than {SKILL_FILES_MAX}"
+            )
             raise InvalidError("USAGE", f"adding {inner}: {why}", hint="copy what is needed into the folder")
         try:
             yield str(inner), file.read_bytes()

@@ -14,6 +14,7 @@ from daycare.base.documents import Attribution
 from daycare.base.errors import ForbiddenError, InvalidError
 from daycare.base.messages import Origin
 from daycare.base.scope import is_subusers
+from daycare.features.skills.installing import SkillInstaller
 from daycare.features.skills.operations import (
     AddSkill,
     ApproveSkill,
@@ -28,7 +29,6 @@ from daycare.features.skills.operations import (
 )
 from daycare.features.skills.records import SkillPlace, SkillView
 from daycare.features.skills.service import Skills
-from daycare.features.skills.shelf import SkillShelf
 from daycare.store.records import Agent
 
 _EVERYBODYS = (SkillPlace.HOME, SkillPlace.GLOBAL)
@@ -37,9 +37,9 @@ _EVERYBODYS = (SkillPlace.HOME, SkillPlace.GLOBAL)
 class SkillRoutes:
     """`/v1/skills` and `/v1/skill`."""
 
-    def __init__(self, skills: Skills, shelf: SkillShelf, directory: Directory, owner: str) -> None:
+    def __init__(self, skills: Skills, installer: SkillInstaller, directory: Directory, owner: str) -> None:
         self._skills = skills
-        self._shelf = shelf
+        self._installer = installer
         self._directory = directory
         self._owner = owner
 
@@ -73,7 +73,7 @@ class SkillRoutes:
         if len(files) < len(wish.files):
             raise InvalidError("SKILL_UNFIT", f"adding the skill {wish.name}: a path stands twice")
         by = f"{DIRECT}:{self._owner}"
-        return OneSkill(skill=await self._shelf.add(wish.name, files, by, instead=wish.replace))
+        return OneSkill(skill=await self._installer.add(wish.name, files, by, instead=wish.replace))
 
     @persons
     @described({200: OneSkill}, refuses=(409,))
@@ -100,7 +100,7 @@ class SkillRoutes:
         agent = await self._own(wish, caller)
         author = f"{DIRECT}:{self._user(caller)}"
         by = Attribution(origin=Origin.PERSON, author=author, approver=author, reason="the skill was removed")
-        found = await self._shelf.remove(agent, wish.name, wish.place, by)
+        found = await self._installer.remove(agent, wish.name, wish.place, by)
         return RemovedSkill(name=found.name, place=found.place, where=found.where)
 
     async def _own(self, wish: ApproveSkill | RevokeSkill | RemoveSkill, caller: Caller) -> Agent | None:

@@ -84,11 +84,11 @@ class SkillFinder:
                     "SKILL_CHANGED", f"reading the skill {found.name}: it is being changed", hint="again"
                 )
             return folder.of_text(document.text)
-        shelf = self._shelf(found.place, agent)
+        below = self._above(found.place, agent)
 
         def read() -> SkillFiles:
-            assert shelf is not None
-            with shelf.opened() as handle:
+            assert below is not None
+            with below.opened() as handle:
                 try:
                     return folder.read(handle, found.name)
                 except OSError as error:
@@ -126,7 +126,7 @@ class SkillFinder:
             self._vouched[key] = "" if after else who
         return self._vouched[key]
 
-    def _shelf(self, place: SkillPlace, agent: Agent | None) -> WorkspaceFolder | None:
+    def _above(self, place: SkillPlace, agent: Agent | None) -> WorkspaceFolder | None:
         """Return the folder in which skills are, None where files cannot be read, or there is no workspace."""
         if why_not():
             return None
@@ -141,11 +141,11 @@ class SkillFinder:
         return WorkspaceFolder(workspace.root, f"{workspace.inner}/{WORKSPACE_FOLDER}")
 
     def _stamps(self, place: SkillPlace, agent: Agent | None) -> dict[str, Stamp]:
-        shelf = self._shelf(place, agent)
-        if shelf is None:
+        below = self._above(place, agent)
+        if below is None:
             return {}
         try:
-            with shelf.opened() as handle:
+            with below.opened() as handle:
                 return folder.stamps(handle)
         except (NotFoundError, ForbiddenError):  # no folder, or a link in its place
             return {}

@@ -81,8 +81,8 @@ class SkillApproval(msgspec.Struct, frozen=True, kw_only=True):
 class SkillView(msgspec.Struct, frozen=True, kw_only=True):
     """A skill as it is shown to who decides: what a file of it says, what is suspicious, and what was approved before.
 
-    `text` is None of a file that is none. `findings` are by file, the worst first. `changed` are the files that have
-    since it was approved last, `diff` is what has in SKILL.md.
+    `text` is None of a file that is not text. `findings` are by file, the worst first. `changed` are the files that
+    have since it was approved last, `diff` is what has in SKILL.md.
     """
 
     skill: Skill

@@ -29,7 +29,7 @@ from daycare.store.sqlite.store import Store
 SKILLS_KNOWN_MAX: Final = 1_024  # descriptions kept in memory, 2 MB at most
 HASH_MIN_CHARS: Final = 12  # of a hash, to say what was seen
 FINDINGS_MAX: Final = 32  # shown of one file
-SCANNED_MAX_CHARS: Final = 200_000  # of a file; what is longer is no text that anybody wrote by hand
+SCANNED_MAX_CHARS: Final = 200_000  # of a file; nobody writes longer ones by hand
 
 Scan = Callable[[str], Awaitable[Sequence[ApprovalFinding]]]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from daycare.features.skills.folder import SKILL_BYTES_MAX, SKILL_DEPTH_MAX, SKILL_FILES_MAX, SKILLS_MAX, fit
-from daycare.features.skills.shelf import put
+from daycare.features.skills.installing import put
 from daycare.ops.importers.import_model import ImportedSkill, ImportModel
 from daycare.ops.importers.report import ImportItem
 from daycare.ops.importers.source import ImportSource

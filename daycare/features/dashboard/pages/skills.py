@@ -23,10 +23,12 @@ async def listed(visit: Visit, path: str) -> dict[str, Any]:
         except PageRefusedError as refused:
             return values | {"refused": refused.error["message"]}
         text = view["text"] or ""
+        marked = passages(text, view["findings"].get(view["file"], ()))
         values["view"] = view | {
             "text": text[:TEXT_MAX_CHARS],
             "whole": len(text) <= TEXT_MAX_CHARS,
             "lines": diff_lines(view["diff"]),
-            "marked": passages(text, view["findings"].get(view["file"], ())),
+            "marked": marked,
+            "shows_all": "".join(each.text for each in marked) == text,
         }
     return values

@@ -25,7 +25,7 @@ _NEW: Final = ".new-"  # what a skill is called until it is whole
 _OLD: Final = ".old-"  # and until it is gone
 
 
-class SkillShelf:
+class SkillInstaller:
     """Changes which skills there are."""
 
     def __init__(self, home: Path, documents: Documents, skills: Skills) -> None:
@@ -72,7 +72,7 @@ def checked_skill(name: str, files: Mapping[str, bytes]) -> SkillFiles:
     """Return files as a skill that may be written. Raises `InvalidError` SKILL_FLAWED or SKILL_UNFIT."""
     for path in files:
         if checked(path) != path or any(part.startswith(".") for part in path.split("/")):
-            raise folder.unfit(name, f"{path[:80]!a} is no path of a file in it")
+            raise folder.unfit(name, f"{path[:80]!a} is not a path in it")
         if path.count("/") > folder.SKILL_DEPTH_MAX:
             raise folder.unfit(name, f"{path[:80]!a} is too deep")
     whole = folder.fit(name, files)
