@@ -70,7 +70,8 @@ async def test_what_nobody_has_approved_is_a_name_in_the_prompt_and_data_after_w
     bare, body, after = await said(panels, "fill this form in", ("skill", {"name": "pdf"}), LATER)
     assert "[not approved by a person yet]\npdf\n</skills " in bare.system and DESCRIPTION not in whole(bare)
     told = result(body)
-    assert told.text.partition("\n")[2] == fence("skill", BODY) and told.origins == ("file",)
+    data = f"{BODY}\n[its files: references/forms.md (17 bytes), scripts/fill.py (16 bytes); read one with `file`]"
+    assert told.text.partition("\n")[2] == fence("skill", data) and told.origins == ("file",)
     assert "proposed, request 1" in result(after).text
 
 
@@ -81,7 +82,7 @@ async def test_any_changed_file_takes_the_yes_back_until_somebody_says_it_again(
     [listed] = (await panels.call("GET", "/v1/skills"))["skills"]
     assert (listed["state"], listed["hash"] != first["hash"]) == ("changed", True)
     bare, body = await said(panels, "hello", ("skill", {"name": "pdf"}))
-    assert "<skills>" not in bare.system and fence("skill", BODY) in result(body).text
+    assert "<skills>" not in bare.system and "nobody has approved" in result(body).text
     old = {"name": "pdf", "hash": first["hash"]}
     await panels.refused(409, "SKILL_CHANGED", "POST", "/v1/skill/approve", old)
     await panels.refused(409, "SKILL_CHANGED", "POST", "/v1/skill/approve", {"name": "pdf", "hash": ""})

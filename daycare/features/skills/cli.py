@@ -67,15 +67,15 @@ def skill_facts(document: Json) -> str:
 def _facts(document: Json) -> Iterator[str]:
     skill = document["skill"]
     yield f"{skill['name']}: {_state(skill)}"
-    yield f"  where    {skill['where']}"
-    yield f"  hash     {skill['hash'] or '-'}"
+    yield f"  where          {skill['where']}"
+    yield f"  hash           {skill['hash'] or '-'}"
     for name in ("description", "license", "compatibility"):
         if skill[name]:
-            yield f"  {name:8} {skill[name]}"
+            yield f"  {name:14} {skill[name]}"
     if skill["allowed_tools"]:
-        yield f"  tools    it speaks of {', '.join(skill['allowed_tools'])}; that gives it no right to them"
+        yield f"  tools          it speaks of {', '.join(skill['allowed_tools'])}; that gives it no right to them"
     for each in skill["files"]:
-        yield f"  file     {each['path']} ({each['size']} bytes)"
+        yield f"  file           {each['path']} ({each['size']} bytes)"
     for each in skill["problems"]:
         yield f"  not as the standard says: {each}"
     for path, findings in document["findings"].items():
