@@ -139,9 +139,7 @@ def test_of_many_agents_a_page_shows_branches_and_finds_any_while_one_types(hous
     page.keyboard.press("/")
     page.keyboard.type("A11")
     expect(page.locator("li")).to_have_count(11)
-    house.locally(
-        "PATCH", "/v1/agent", {"description": "the eleventh"}, path=f"/{person}/agent/a{11:x<{NAME_MAX_CHARS - 1}}"
-    )
+    house.locally("PATCH", "/v1/agent", {"description": "the eleventh"}, path=f"/{person}/agent/a{11:x<{NAME_MAX_CHARS - 1}}")
     expect(page.get_by_text("the eleventh")).to_be_visible()
     expect(page.locator("#find")).to_have_value("A11")
 

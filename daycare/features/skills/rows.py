@@ -28,10 +28,7 @@ class SkillApprovalRows(Rows):
     tables: ClassVar = (
         Table(
             "skill_approvals",
-            called="approvals of skills",
-            why="skills are folders, and what a person has approved elsewhere they look at again",
-            what="approvals of skills",
-            query="SELECT count(*) FROM skill_approvals",
+            why="folders of skills stay where they are, and whoever copies one looks again",
             number="no",
         ),
     )
