@@ -91,7 +91,9 @@ async def test_a_yes_is_kept_over_a_restart_with_who_gave_it_and_when(tmp_path: 
                 assert (event["change"], event["hash"]) == ("approved", skill.hash)
 
 
-@pytest.mark.parametrize("what", ["a link inside", "a link", "a pipe", "no SKILL.md", "too long", "a second name"])
+@pytest.mark.parametrize(
+    "what", ["a link inside", "a link", "a pipe", "no SKILL.md", "too long", "a second name", "too deep", "too many"]
+)
 async def test_a_folder_that_is_no_skill_is_shown_as_broken_and_given_to_nobody(
     tmp_path: Path, autojump_clock: object, what: str
 ) -> None:
@@ -108,6 +110,10 @@ async def test_a_folder_that_is_no_skill_is_shown_as_broken_and_given_to_nobody(
             (folder / "SKILL.md").unlink()
         case "too long":
             (folder / "SKILL.md").write_text("x" * 200_000)
+        case "too deep":
+            put(folder, {"/".join("abcdefgh"): "x"})
+        case "too many":
+            put(folder, {f"{number}/a.md": "x" for number in range(200)})
         case "a second name":
             os.link(folder / "SKILL.md", tmp_path / "again")
     async with open_daemon(tmp_path) as house:

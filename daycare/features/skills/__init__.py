@@ -1,9 +1,10 @@
 """Skills: instructions for tasks, with scripts and references, that agents read when they need them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from daycare.agent.prompt import is_helper
+from daycare.base.health import Finding
 from daycare.feature import Core, Feature
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from daycare.plugin import StructTool, ToolSpec
     from daycare.store.records import Agent
 
-UPLOAD_MAX_BYTES = 6 * 1024 * 1024  # of a skill with its files in base64
+HOME_FOLDER: Final = "skills"
+UPLOAD_MAX_BYTES: Final = 6 * 1024 * 1024  # of a skill with its files in base64
 
 
 class SkillsFeature(Feature):
@@ -69,6 +71,12 @@ class SkillsFeature(Feature):
 
         installer = SkillInstaller(self._home, self._documents, self.skills)
         return SkillRoutes(self.skills, installer, self._core.directory, self._core.owner).routes()
+
+    async def findings(self) -> "Sequence[Finding]":
+        """Return why skills of the home are not there, where somebody would not see it."""
+        if not (self._home / HOME_FOLDER).is_symlink():
+            return ()
+        return [Finding(name="skills", ok=False, text=f"{HOME_FOLDER} in the home is a link, which is not followed")]
 
     def _is_command(self, word: str) -> bool:
         return self._commands is not None and self._commands.has(word)

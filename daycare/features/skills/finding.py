@@ -13,7 +13,7 @@ from daycare.base.scope import scope_of
 from daycare.base.workspace import Access
 from daycare.features.memory.documents.records import DocumentEntry
 from daycare.features.memory.documents.service import Documents
-from daycare.features.skills import folder
+from daycare.features.skills import HOME_FOLDER, folder
 from daycare.features.skills.folder import SkillFiles, Stamp
 from daycare.features.skills.records import SkillPlace
 from daycare.features.workspaces.beneath import why_not
@@ -21,7 +21,6 @@ from daycare.features.workspaces.folder import WorkspaceFolder
 from daycare.features.workspaces.places import WorkspacePlaces
 from daycare.store.records import Agent
 
-HOME_FOLDER: Final = "skills"
 WORKSPACE_FOLDER: Final = ".agents/skills"
 READ_INLINE_BYTES: Final = 256 * 1024  # of files: some 2 ms; more is read in a thread
 VOUCHED_KNOWN_MAX: Final = 4_096  # versions of documents of which it is known who stands behind them

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -20,7 +21,8 @@ SKILL_FILES_MAX: Final = 256
 SKILL_BYTES_MAX: Final = 4 * 1024 * 1024  # of all files of a skill
 SKILL_TEXT_MAX_BYTES: Final = 100 * 1024  # of SKILL.md: what a document may have
 SKILL_DEPTH_MAX: Final = 6  # of folders in a skill
-SKILLS_MAX: Final = 128  # folders of skills in one place
+SKILLS_MAX: Final = 128  # folders of skills in one place, and
+LOOKED_AT_MAX: Final = 4_096  # files of them together: a look at each takes some 10 ms, before each turn
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
 
@@ -52,12 +54,15 @@ def of_text(text: str) -> SkillFiles:
 def stamps(folder: int) -> dict[str, Stamp]:
     """Return the skills in an open folder by name, each with what changes when a file of it does.
 
-    A link is there with nothing in it: reading it says so.
+    A link is there with nothing in it: reading it says so. Past `LOOKED_AT_MAX` files the others are not there.
     """
     with os.scandir(folder) as entries:
         names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
     found: dict[str, Stamp] = {}
+    left = LOOKED_AT_MAX
     for name in names[:SKILLS_MAX]:
+        if left <= 0:
+            break
         with suppress(OSError, UnicodeEncodeError):
             name.encode()
             if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -65,8 +70,9 @@ def stamps(folder: int) -> dict[str, Stamp]:
                 continue
             with opened(folder, name, _FOLDER) as inner:
                 found[name] = tuple(
-                    (path, it.st_size, it.st_ino, it.st_mtime_ns, it.st_ctime_ns) for path, it in _walk(inner, "", 0)
+                    (path, it.st_size, it.st_ino, it.st_mtime_ns, it.st_ctime_ns) for path, it in _all(inner)
                 )
+                left -= len(found[name])
     return found
 
 
@@ -74,7 +80,11 @@ def read(folder: int, name: str) -> SkillFiles:
     """Return the files of the skill `name` in an open folder. Raises `InvalidError` SKILL_UNFIT, `OSError`."""
     with opened(folder, name, _FOLDER) as inner:
         files: dict[str, bytes] = {}
-        for path, it in _walk(inner, "", 0):
+        if len(there := _all(inner)) > SKILL_FILES_MAX:
+            raise unfit(name, f"it has more than {SKILL_FILES_MAX} files and folders")
+        for path, it in there:
+            if stat.S_ISDIR(it.st_mode) and path.count("/") < SKILL_DEPTH_MAX:
+                continue
             if not stat.S_ISREG(it.st_mode):
                 raise unfit(name, f"{path} is a link, a device, or too deep")
             try:
@@ -108,15 +118,21 @@ def unfit(name: str, why: str) -> InvalidError:
     return InvalidError("SKILL_UNFIT", f"reading the skill {name[:80]!a}: {why}", hint="doc/use/skills.md")
 
 
+def _all(folder: int) -> list[tuple[str, os.stat_result]]:
+    """Return what is in a folder and below, in order, but for hidden files and more than one too many.
+
+    Folders are among it, so that no number of empty ones is looked at; one that is too deep comes last.
+    """
+    return list(islice(_walk(folder, "", 0), SKILL_FILES_MAX + 1))
+
+
 def _walk(folder: int, above: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield what is in a folder and below, in order, but for hidden files and one more than may be."""
     with os.scandir(folder) as entries:
         names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
-    for name in names[: SKILL_FILES_MAX + 1]:
+    for name in names:
         it = os.stat(name, dir_fd=folder, follow_symlinks=False)
         path = f"{above}{name}"
+        yield path, it
         if stat.S_ISDIR(it.st_mode) and depth < SKILL_DEPTH_MAX:
             with opened(folder, name, _FOLDER) as inner:
                 yield from _walk(inner, f"{path}/", depth + 1)
-        else:
-            yield path, it

@@ -28,7 +28,7 @@ class SkillApprovalRows(Rows):
     tables: ClassVar = (
         Table(
             "skill_approvals",
-            why="folders of skills stay where they are, and whoever copies one looks again",
+            why="folders of skills stay here, and a yes to one elsewhere is said there",
             number="no",
         ),
     )
