@@ -37,6 +37,7 @@ from daycare.features.people import PeopleFeature
 from daycare.features.roster import RosterFeature
 from daycare.features.shell import ShellFeature
 from daycare.features.signals import Signals
+from daycare.features.skills import SkillsFeature
 from daycare.features.tasks import Tasks
 from daycare.features.tokens import TokensFeature
 from daycare.features.traffic import TrafficFeature
@@ -107,9 +108,15 @@ class Daemon(Kernel):
             ),
         ]
         self.workspaces = WorkspacesFeature(core, self.home.path, self.gate)
+        places, scan = self.workspaces.places, self.approvals.scan
+        self.skills = SkillsFeature(core, self.home.path, self.memory.documents, places, scan, self.catalogue.specs)
+        self.prompts.skills = self.skills.skills
+        self.runner.asked.append(self.skills.asked.calls)
+        self.intake.admission.meant = self.skills.asked.are_meant
         able += [
             self.workspaces,
-            ShellFeature(core, self.workspaces),
+            self.skills,
+            ShellFeature(core, self.workspaces, self.skills.skills),
             TrafficFeature(store, clock, self.supervisor.failures.trouble_of),
         ]
         able += [Dashboard(), LogsFeature(self.home.log_file)]

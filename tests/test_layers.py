@@ -61,7 +61,11 @@ BETWEEN_FEATURES = {  # from, to; what one needs of another, it says here
     ("openai", "memory"),  # the embedder
     ("pairing", "people"),
     ("panels", "memory"),  # which they show
+    ("shell", "skills"),  # whose scripts run there
     ("shell", "workspaces"),  # in which commands run
+    ("skills", "approvals"),  # what is suspicious in one is shown as there
+    ("skills", "memory"),  # documents may be skills
+    ("skills", "workspaces"),  # which may bring some
     ("workspaces", "approvals"),  # which show what a change would be
     ("signals", "budgets"),  # what beats by itself needs one
 }

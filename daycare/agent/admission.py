@@ -41,6 +41,8 @@ _PAIR = (
 )
 
 
+# Whether a message with a slash in front is for the agent at a path itself, and no command.
+Meant = Callable[[str, str], Awaitable[bool]]
 # Returns the request that a person answers who replies, over a connector and in a user's conversation, to a message.
 Replied = Callable[[str, str, str, str], Awaitable[int | None]]
 
@@ -56,6 +58,11 @@ class AdmissionEntry(NamedTuple):
     counted: str = ""
 
 
+async def _never(path: str, text: str) -> bool:
+    """Take everything with a slash in front for a command."""
+    return False
+
+
 @dataclass
 class Admission:
     """Judges what comes in."""
@@ -66,6 +73,7 @@ class Admission:
     clock: Clock
     replied: Replied
     live: Live
+    meant: Meant = _never
 
     async def admit(self, inbound: Inbound) -> Arrival:
         """Return the message that somebody's words become.
@@ -195,6 +203,8 @@ class Admission:
         inbound = await self._as_edit(user, inbound)
         files = await keep(self.store, user.id, inbound)
         envelope = _envelope(user, path, inbound, files)
+        if envelope.kind is EnvelopeKind.COMMAND and await self.meant(envelope.to, envelope.text):
+            envelope = replace(envelope, kind=EnvelopeKind.TEXT, lane=Lane.MESSAGES)
         if path.kind is Kind.SYSTEM:  # it is nobody's, so it has to know where its answer goes
             target = envelope.reply_target or (inbound.chat or inbound.sender).partition(":")[2]
             envelope = replace(envelope, user=path.user, reply_target=target)

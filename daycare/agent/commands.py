@@ -112,6 +112,10 @@ class Commands:
         """Forget a command."""
         self._commands.pop(name, None)
 
+    def has(self, name: str) -> bool:
+        """Return whether a word is a command."""
+        return name in self._commands
+
     def listed(self) -> list[tuple[str, str]]:
         """Return (word, help) of what belongs into a menu: ours first, what is needed most on top, then plugins'."""
         names = [name for name in MENU if name in self._commands]

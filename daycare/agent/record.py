@@ -56,6 +56,7 @@ NOTEWORTHY: Final = frozenset(
         "identity.held",
         "permission.refused",
         "approval.used",
+        "skill.changed",
         "storm.stopped",
         "context.compaction_failed",
         "context.trimmed",

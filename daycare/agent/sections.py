@@ -61,13 +61,33 @@ class DocumentSource(Protocol):
     async def passage(self, agent: Agent, name: str) -> Passage | None:
         """Return a document as this agent sees it, None if there is none, `NOTHING` if it was deleted."""
 
-    async def skills(self, agent: Agent) -> Sequence[PromptEntry]:
-        """Return the names of this agent's skills with their first lines, in order of name."""
-        ...
-
     async def version(self) -> int:
         """Return a number that is another one after any document has changed."""
         ...
+
+
+class SkillSource(Protocol):
+    """The skills as prompts list them."""
+
+    def stamp(self, agent: Agent) -> object:
+        """Return what is another one after the list may have changed, but for what documents say."""
+        ...
+
+    async def entries(self, agent: Agent) -> Sequence[PromptEntry]:
+        """Return this agent's skills, in order of name."""
+        ...
+
+
+class NoSkills:
+    """Knows none, as long as there is nothing that does."""
+
+    def stamp(self, agent: Agent) -> object:
+        """Say that nothing changes."""
+        return None
+
+    async def entries(self, agent: Agent) -> Sequence[PromptEntry]:
+        """Return none."""
+        return ()
 
 
 async def load_sections(
@@ -80,6 +100,7 @@ async def load_sections(
     persona: Persona,
     personality: Passage = NOTHING,
     others: Sequence[Agent] = (),
+    skills: Sequence[PromptEntry] = (),
     recalled: Recalled = (),
     excerpts: Excerpts = (),
     documents: DocumentsSection = DocumentsSection(),  # noqa: B008  # immutable
@@ -116,7 +137,7 @@ async def load_sections(
         style=await read(STYLE),
         user=await read(USER, Passage(known_of(user), "settings")),
         others=_others(agent, others),
-        skills=tuple(await source.skills(agent)),
+        skills=tuple(skills),
         memory=await memory(),
         daily=tuple([(day, await read(f"{DAILY}{day}.md")) for day in days]),
         recalled=(*((("chunk", passages),) if passages else ()), *recalled),
@@ -225,7 +246,7 @@ class Prompts:
 
     `room_for` tells how many tokens documents may take in an agent's prompt, `secret` is the installation's, for the
     marks of data, `manners` tells how words arrive over a connector. `forget` is called when rows of agents have
-    changed.
+    changed. `skills` knows what an agent can do by instructions.
     """
 
     def __init__(
@@ -241,6 +262,7 @@ class Prompts:
     ) -> None:
         self._store = store
         self._source = source
+        self.skills: SkillSource = NoSkills()
         self._personalities = personalities
         self._live = live
         self._room_for = room_for
@@ -268,7 +290,8 @@ class Prompts:
         personality = self._personalities.chosen(*filter(None, (agent.config.personality, settings.agent.personality)))
         room = await self._room_for(agent)
         set_by = (settings.agent, settings.memory.documents)
-        state = (agent, user, session, today, personality, set_by, room, changes, version, excerpts)
+        skilled = None if is_helper(agent) else self.skills.stamp(agent)
+        state = (agent, user, session, today, personality, set_by, room, changes, version, excerpts, skilled)
         kept = self._kept.pop(agent.id, None)
         if kept is not None and kept.state == state:
             if kept.recalled != recalled:  # as in most turns: nothing is read again for that
@@ -284,6 +307,7 @@ class Prompts:
             persona=Persona(settings.agent.name, settings.agent.tone),
             personality=Passage(personality.render(), "settings"),
             others=() if is_helper(agent) or is_apart(agent.path, agent.user) else await self._permanent(agent.user),
+            skills=() if is_helper(agent) else await self.skills.entries(agent),
             excerpts=excerpts,
             documents=settings.memory.documents,
             room=room,

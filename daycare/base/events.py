@@ -45,6 +45,7 @@ from daycare.base.events_work import FileChanged as FileChanged
 from daycare.base.events_work import SignalFired as SignalFired
 from daycare.base.events_work import SignalSubscribed as SignalSubscribed
 from daycare.base.events_work import SignalUnsubscribed as SignalUnsubscribed
+from daycare.base.events_work import SkillChanged as SkillChanged
 from daycare.base.events_work import TaskEnded as TaskEnded
 from daycare.base.events_work import TaskProgressed as TaskProgressed
 from daycare.base.events_work import TaskStarted as TaskStarted
@@ -421,6 +422,7 @@ AnyEvent = (
     | SignalUnsubscribed
     | CommandRun
     | FileChanged
+    | SkillChanged
     | WebhookAdded
     | WebhookChanged
     | WebhookRotated

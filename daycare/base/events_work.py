@@ -154,6 +154,18 @@ class CommandRun(Event, frozen=True, kw_only=True, tag="command.run"):
     ms: int = 0
 
 
+class SkillChanged(Event, frozen=True, kw_only=True, tag="skill.changed"):
+    """A skill was `added`, `approved` with all its files (of this `hash`), `revoked` or `removed`, by somebody.
+
+    `path` is the agent whose it is, empty for one of the home.
+    """
+
+    skill: str
+    change: str
+    hash: str = ""
+    by: str = ""
+
+
 class WebhookAdded(Event, frozen=True, kw_only=True, tag="webhook.added"):
     """A webhook was made. `path` is the agent that it goes to, `signal` the signal that it sends."""
 

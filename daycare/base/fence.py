@@ -14,7 +14,7 @@ from typing import Final
 
 NAMES: Final = (
     *("identity", "personality", "soul", "style", "user", "agents"),
-    *("assignment", "group", "other-agents", "skills", "memory", "memory-md", "daily"),
+    *("assignment", "group", "other-agents", "skills", "skill", "memory", "memory-md", "daily"),
     *("summary", "earlier-summary", "conversation", "plugin", "history", "known", "lines"),
     *("attached", "forwarded", "quoted", "signal", "webhook", "message", "earlier-answer", "program"),
 )

@@ -50,6 +50,7 @@ from daycare.features.pairing import cli as pairing
 from daycare.features.people import cli_can as can
 from daycare.features.people import cli_users as users
 from daycare.features.signals import cli as signals
+from daycare.features.skills import cli as skills
 from daycare.features.tasks import cli as task
 from daycare.features.tokens import cli as tokens
 from daycare.features.traffic import cli as traffic
@@ -128,6 +129,7 @@ app.add_typer(task.app, name="task")
 app.add_typer(tokens.app, name="tokens")
 app.add_typer(users.app, name="users")
 app.add_typer(workspaces.app, name="workspace")
+app.add_typer(skills.app, name="skills")
 app.add_typer(setup.config_app, name="config")
 
 

@@ -32,6 +32,7 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.openai.rows import ExchangeRows
     from daycare.features.roster.rows import RosterRows
     from daycare.features.signals.rows import HeartbeatRows, SignalRows
+    from daycare.features.skills.rows import SkillApprovalRows
     from daycare.features.tasks.rows import TaskRows
     from daycare.features.tokens.rows import TokenRows
     from daycare.features.traffic.rows import TrafficRows
@@ -52,6 +53,7 @@ def rows() -> "Sequence[type[Rows]]":
         MemoryRows,
         DocumentRows,
         FileChangeRows,
+        SkillApprovalRows,
         SignalRows,
         HeartbeatRows,
         TaskRows,

@@ -47,6 +47,7 @@ class Done(msgspec.Struct, frozen=True):
 
 Permit = Callable[[Agent, User, ToolSpec, Any], Awaitable[None]]
 ApprovedCalls = Callable[[Agent, int, Sequence[InboxRow]], Awaitable[list[ToolCall]]]
+FirstCalls = Callable[[Agent, Turn, Sequence[InboxRow]], Awaitable[list[ToolCall]]]
 Keep = Callable[[str, str, Origin, str, str, bytes], Awaitable[File]]
 
 
@@ -94,7 +95,8 @@ class Runner:
 
     `permit` is asked before a call and raises `ForbiddenError` why not. `gate` is asked before one that acts elsewhere
     or later, and before what a rule wants a person's yes for: PERMISSION_ASK, by `permit` or by the tool itself. `keep`
-    stores a result that is too long for a prompt, once for each key.
+    stores a result that is too long for a prompt, once for each key. Each of `asked` tells which calls a person's
+    message asks for by itself.
     """
 
     def __init__(
@@ -113,7 +115,14 @@ class Runner:
         self._keep = keep
         self._permit = permit
         self._gate = gate
-        self.claim = gate.claim
+        self.asked: list[FirstCalls] = []
+
+    async def claim(self, agent: Agent, turn: Turn, rows: Sequence[InboxRow]) -> list[ToolCall]:
+        """Return the calls with which a turn begins: those that a person has approved, and has asked for."""
+        calls = await self._gate.claim(agent, turn, rows)
+        for each in self.asked:
+            calls = [*calls, *await each(agent, turn, rows)]
+        return calls
 
     def idempotent(self, name: str) -> bool:
         """Return whether a call may be repeated after a crash; one of an unknown tool does nothing, so it may."""

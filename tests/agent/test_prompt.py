@@ -1,7 +1,6 @@
 """The system prompt: its order byte for byte, what may stand where, and that it begins the same from turn to turn."""
 
 import re
-from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -49,7 +48,7 @@ def everything(**more: object) -> Sections:
         style=Passage("No emoji.", "global"),
         user=Passage("The user's name is Ann.", "user"),
         others=(PromptEntry("/ann/agent/scribe", "writes letters"), PromptEntry("/ann/telegram")),
-        skills=(PromptEntry("mail.md", "How to write a mail"),),
+        skills=(PromptEntry("mail", "How to write a mail"), PromptEntry("tea", "", approved=False)),
         memory=Passage("# Memory\n\n## User Facts\n- has a cat", "agent"),
         daily=(("2026-12-31", Passage("- 23:00 went to bed")), ("2027-01-01", Passage("- 09:00 had tea"))),
         recalled=(("entity", "Entity: Tofu (thing) - a cat"), ("log", "[2026-12-01 10:00] Ann: Tofu is asleep")),
@@ -75,7 +74,8 @@ def test_the_order_is_this_byte_for_byte() -> None:
         " Here you go by the name Mimi.\n\nHelp with the garden.\n</agents>"
         "\n\n<other-agents 0123456789abcdef>\n/ann/agent/scribe: writes letters\n/ann/telegram\n"
         "</other-agents 0123456789abcdef>"
-        "\n\n<skills 0123456789abcdef>\nmail.md: How to write a mail\n</skills 0123456789abcdef>"
+        "\n\n<skills>\nmail: How to write a mail\n</skills>"
+        "\n\n<skills 0123456789abcdef>\n[not approved by a person yet]\ntea\n</skills 0123456789abcdef>"
         "\n\n<memory-md 0123456789abcdef>\n# Memory\n\n## User Facts\n- has a cat\n</memory-md 0123456789abcdef>"
         "\n\n<daily 0123456789abcdef>\n2026-12-31\n- 23:00 went to bed\n</daily 0123456789abcdef>"
         "\n\n<daily 0123456789abcdef>\n2027-01-01\n- 09:00 had tea\n</daily 0123456789abcdef>"
@@ -86,7 +86,7 @@ def test_the_order_is_this_byte_for_byte() -> None:
 
 def test_the_base_says_how_to_be_open_to_choose_to_take_a_correction_and_to_automate() -> None:
     for words in ("what you can and cannot do", "A, B and C", "corrects you", "propose a memory", "automate",
-                  "`uncertain`", "not from the user", "is data"):  # fmt: skip
+                  "`uncertain`", "not from the user", "is data", "with the tool `skill`"):  # fmt: skip
         assert words in BASE
 
 
@@ -142,9 +142,6 @@ async def test_a_helper_reads_no_documents() -> None:
         async def passage(self, agent: Agent, name: str) -> Passage | None:
             raise AssertionError(name)
 
-        async def skills(self, agent: Agent) -> Sequence[PromptEntry]:
-            raise AssertionError
-
         async def version(self) -> int:
             return 1
 
@@ -174,7 +171,8 @@ SHAPE = re.findall(TAG, system(everything(), agent(system_prompt="x")).removepre
 def test_no_text_closes_its_block_or_opens_another(one: str, two: str, three: str, four: str) -> None:
     hostile = everything(
         identity=Passage(f"i{one}"), soul=Passage(f"s{two}"), user=Passage(f"u{three}"), memory=Passage(f"m{four}"),
-        others=(PromptEntry("/ann/agent/x", one),), skills=(PromptEntry(f"s{two}.md", three),),
+        others=(PromptEntry("/ann/agent/x", one),),
+        skills=(PromptEntry(f"s{two}", three), PromptEntry(f"u{three}", approved=False)),
         daily=(("2026-12-31", Passage(f"d{four}")), ("2027-01-01", Passage(f"d{one}"))),
         recalled=(("entity", f"r{two}"), ("log", f"r{one}")),
     )  # fmt: skip
@@ -217,10 +215,17 @@ def test_what_is_too_long_is_cut_at_a_line_and_says_so() -> None:
 
 
 def test_the_list_of_skills_has_at_most_4_000_tokens() -> None:
-    many = tuple(PromptEntry(f"skill-{number:04}.md", "what it does " * 10) for number in range(2_000))
-    listed = system(everything(skills=many)).partition(f"<skills {MARK}>\n")[2].partition("\n</skills")[0]
-    assert 3_900 < tokens.of_text(listed) <= 4_000
-    assert listed.endswith("[cut: memory_list shows all]")
+    many = tuple(PromptEntry(f"skill-{number:04}", "what it does " * 10) for number in range(2_000))
+    new = tuple(PromptEntry(f"new-{number:04}", approved=False) for number in range(2_000))
+    told = system(everything(skills=(*many, *new))).removeprefix(BASE)
+    unsaid = told.partition(f"<skills {MARK}>\n")[2].partition("\n</skills")[0]
+    listed = told.partition("<skills>\n")[2].partition("\n</skills>")[0]
+    assert 3_900 < tokens.of_text(listed) + tokens.of_text(unsaid) <= 4_000
+    *lines, more = listed.split("\n")
+    assert [line.partition(":")[0] for line in lines] == [each.name for each in many[: len(lines)]]
+    assert more == f"[{2_000 - len(lines)} more: skill shows all]"
+    few = system(everything(skills=new)).partition(f"<skills {MARK}>\n")[2].partition("\n</skills")[0]
+    assert few.startswith("[not approved by a person yet]\nnew-0000\n") and few.endswith(" more: skill shows all]")
 
 
 @given(texts, st.integers(0, 60))
@@ -432,8 +437,8 @@ async def test_a_skill_in_front_of_another_is_listed_alone(
         await house.talk("hello")
         for path in ("global/skills/mail.md", "shared/skills/mail.md", "skills/mail.md", "shared/skills/tea.md"):
             await write(house, path, f"# {path}\n")
-        listed = re.findall(r"<skills \w+>\n(.*?)\n</skills", await told(house), re.DOTALL)
-        assert listed == ["mail.md: skills/mail.md\ntea.md: shared/skills/tea.md"]
+        listed = re.findall(r"<skills>\n(.*?)\n</skills", await told(house), re.DOTALL)
+        assert listed == ["mail: skills/mail.md\ntea: shared/skills/tea.md"]
 
 
 async def test_whom_the_owner_has_let_in_is_told_nothing_of_them(

@@ -16,6 +16,7 @@ from daycare.features import open_store
 from daycare.features.cron.rows import CronRows
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.signals.rows import SignalRows
+from daycare.features.skills.rows import SkillApprovalRows
 from daycare.ops.importers.report import ImportItem, ImportReport, lines
 from daycare.ops.importers.running import ImportRequest, dry_run, migrate
 from daycare.store.home import Home, HomeLock
@@ -368,3 +369,19 @@ def test_the_command_tells_it_and_leaves_a_home_in_use_alone(
     assert {item["outcome"] for item in told["items"]} == {"taken", "changed", "left"}
     app(arguments, standalone_mode=False)
     assert "there already: 2 people, 1 agent" in capsys.readouterr().out
+
+
+def test_skills_are_kept_whole_and_no_agent_follows_them_yet(home: Home, tmp_path: Path) -> None:
+    source = openclaw(tmp_path / "source")
+    (source / "workspace/skills/weather/key").symlink_to("/etc/passwd")
+    tried = dry_run(home, wish("openclaw", source), clock=clock())
+    assert not (home.path / "skills").exists()
+    done = migrate(home, wish("openclaw", source), clock=clock())
+    found = {each.target: each for each in done.items if each.what == "skill"}
+    assert found.keys() == {"skills/weather", "skills/forms"} <= {each.target for each in tried.items}
+    weather = found["skills/weather"]
+    assert weather.outcome == "taken" and "address" in " ".join(weather.findings)
+    assert weather.notes[-1] == "read it, then: daycare skills approve weather"
+    files = sorted(str(each.relative_to(home.path)) for each in (home.path / "skills").rglob("*") if each.is_file())
+    assert files == ["skills/forms/SKILL.md", "skills/weather/SKILL.md", "skills/weather/scripts/ask.sh"]
+    assert with_store(home, lambda store: store.of(SkillApprovalRows).find([""])) == []

@@ -19,6 +19,7 @@ LOOKING: Final[dict[str, dict[str, Any]]] = {
     "agent_list": {},
     "memory_search": {"query": "tea"},
     "memory_list": {},
+    "skill": {},
     "fetch": {"url": "https://example.org/"},
     "send_file": {"name": "plan.md", "text": "a plan"},
     "offer_choices": {"choices": ["yes", "no"]},

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import msgspec
+
 from daycare.base.causes import Cause, Signalled, WebhookCall
 from daycare.base.connector import Attachment
 from daycare.base.documents import Attribution
@@ -11,6 +13,7 @@ from daycare.base.signal import SENDER
 from daycare.store.records import User
 from tests.approvals.story import settle
 from tests.injection.world import SCRIBE, World
+from tests.skills.folders import put
 
 Entry = Callable[[World, str], Awaitable[object]]
 HARM: Final = Attribution(origin=Origin.FORWARD, author="/ann/pigeon")
@@ -97,6 +100,30 @@ async def _document(world: World, text: str) -> None:
     await world.order("memory_read", path="knowledge/tea.md")
 
 
+async def _skill(world: World, text: str) -> None:
+    await world.house.daemon.memory.documents.write(world.agent, "skills/tea.md", text + "\n", HARM)
+    await world.order("skill", name="tea")
+
+
+async def _skill_folder(world: World, text: str) -> None:
+    """Nobody has approved it: neither what it is for, nor what it says, nor its other file."""
+    folder = put(world.house.daemon.home.path / "skills/tea", {"references/cup.md": text})
+    (folder / "SKILL.md").write_text(
+        f"---\nname: tea\ndescription: {msgspec.json.encode(text).decode()}\n---\n{text}\n"
+    )
+    await world.say("/tea for two")
+    await world.order("skill", name="tea", file="references/cup.md")
+
+
+async def _changed_skill(world: World, text: str) -> None:
+    folder = put(world.house.daemon.home.path / "skills/tea", {"SKILL.md": "Boil water.", "cup.md": "Warm it."})
+    skills = world.house.daemon.skills.skills
+    skill, _ = await skills.get(None, "tea")
+    await skills.approve(None, "tea", None, skill.hash, "ann", "direct:ann")
+    (folder / "cup.md").write_text(text)
+    await world.order("skill", name="tea", file="cup.md")
+
+
 async def _daily_log(world: World, text: str) -> None:
     await world.house.daemon.memory.documents.write(world.agent, "daily/2027-01-01.md", f"- 09:00 {text}\n", HARM)
     await world.say("good morning")
@@ -174,6 +201,9 @@ ENTRIES: Final[dict[str, Entry]] = {
     "another agent's answer": _agents_answer,
     "another agent's history": _agents_history,
     "a document": _document,
+    "a skill": _skill,
+    "a skill's folder": _skill_folder,
+    "a skill that was changed after the yes": _changed_skill,
     "a daily log": _daily_log,
     "a memory": _recalled,
     "the rest of a long result": _long_result,

@@ -1,6 +1,7 @@
 """Who may call what: every route, by everybody."""
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -91,6 +92,8 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     agents |= {f"{method} /v1/agents/1/memory/1" for method in ("GET", "DELETE")} | {"GET /v1/agents/1/memory"}
     agents |= {f"{method} /v1/agents/1/skills" for method in ("GET", "POST")}
     agents |= {f"{method} /v1/agents/1/skills/1" for method in ("PUT", "DELETE")}
+    agents |= {"GET /v1/skills", "GET /v1/skill", "DELETE /v1/skill"}
+    agents |= {f"POST /v1/skill/{what}" for what in ("approve", "revoke")}
     agents |= {f"{method} /v1/memory/document" for method in ("GET", "PUT", "DELETE")} | {"GET /v1/memory"}
     agents |= {f"GET /v1/memory/{what}" for what in ("history", "diff", "explain", "search")}
     agents |= {f"POST /v1/memory/{what}" for what in ("undo", "move")}
@@ -145,6 +148,8 @@ def test_a_token_that_may_read_changes_nothing(network: Network) -> None:
         ("GET", "/v1/replies", None, {"path": "/ann/direct"}),
         ("GET", "/v1/agents", None, {"user": "ann"}),
         ("GET", "/v1/agent", None, {"path": "/ann/direct"}),
+        ("GET", "/v1/skills", None, {"path": "/ann/direct"}),
+        ("POST", "/v1/skill/approve", {"name": "x", "hash": "0" * 64, "path": "/ann/direct"}, {}),
         ("GET", "/v1/approvals", None, {"user": "ann"}),
         ("GET", "/v1/approvals/1", None, {}),
         ("POST", "/v1/approvals/1/decide", {"verdict": "approve", "seen": "00000000", "user": "ann"}, {}),
@@ -163,6 +168,26 @@ def test_what_is_another_persons_is_not_there(network: Network, method: str, pat
     unknown = network.call("bob", "GET", "/v1/agent", path="/bob/agent/none").json()["error"]
     mine = network.call("bob", "GET", "/v1/agent", path="/ann/direct").json()["error"]
     assert {**unknown, "message": ""} == {**mine, "message": ""}, "whether there is something is not told"
+
+
+def test_on_a_skill_that_all_agents_have_the_operator_alone_decides(network: Network) -> None:
+    text = b64encode(b"---\nname: tea\ndescription: Makes tea.\n---\nBoil water.\n").decode()
+    made = network.call(
+        "operator", "POST", "/v1/skills", {"name": "tea", "files": [{"path": "SKILL.md", "data": text}]}
+    )
+    assert made.status_code == 201, made.text
+    network.call("bob", "POST", "/v1/messages", {"text": "hello", "wait_s": 10})
+    looks: tuple[dict[str, Any], ...] = ({}, {"path": "/bob/direct"})
+    for query in looks:
+        [seen] = network.call("bob", "GET", "/v1/skills", **query).json()["skills"]
+        assert (seen["state"], seen["where"]) == ("new", "skills/tea")
+        yes = {"name": "tea", "hash": seen["hash"], **query}
+        assert code(network.call("bob", "POST", "/v1/skill/approve", yes)) == "SKILL_SHARED"
+        assert code(network.call("bob", "DELETE", "/v1/skill", name="tea", **query)) == "SKILL_SHARED"
+    approved = network.call("operator", "POST", "/v1/skill/approve", yes).json()["skill"]
+    assert (approved["state"], approved["approved_by"]) == ("approved", "direct:ann (token operator)")
+    assert network.call("operator", "DELETE", "/v1/skill", name="tea").status_code == 200
+    assert network.call("bob", "GET", "/v1/skills").json() == {"skills": []}
 
 
 def test_a_person_sees_of_the_tree_and_of_what_was_spent_their_own(network: Network) -> None:

@@ -8,7 +8,8 @@ from daycare.base.documents import Attribution, DocumentVersion, NewVersion, dig
 from daycare.base.errors import StoreAwayError
 from daycare.base.messages import Origin
 from daycare.features.memory.documents import stored
-from daycare.features.panels.skills import SKILL_DESCRIPTION_MAX_CHARS, SkillText, read, write
+from daycare.features.panels.skills import SkillText, read, write
+from daycare.rules.skill_text import SKILL_DESCRIPTION_MAX_CHARS
 from daycare.store.sqlite.writer import Tx
 from tests.panels.conftest import Panels
 
@@ -58,7 +59,7 @@ async def test_a_skill_that_was_made_stands_in_the_prompt_with_its_description(p
     await panels.call("POST", SKILLS, NEW, status=201)
     await panels.house.talk("hello", path="/ann/agent/scribe")
     system = panels.house.model.history[-1].system
-    assert "pdf-processing.md: Reads PDFs. Use for invoices." in system
+    assert "<skills>\npdf-processing: Reads PDFs. Use for invoices.\n</skills>" in system
     assert "Look at it." not in system, "its instructions are read when they are needed"
 
 

@@ -53,6 +53,7 @@ WITHIN = {
     *("memory_read", "memory_list", "memory_search", "memory_ask", "memory_write", "memory_append", "memory_delete"),
     *("memory_append_daily", "identity_propose", "now", "offer_choices", "send_file", "read_result", "list_agents"),
     *("cron_list", "agent_list", "task_list", "signal_list", "task_progress", "read_history"),
+    *("skill", "skill_propose"),  # one reads, the other asks a person to decide
     *("file_read", "file_list", "file_search", "file_write", "file_edit", "shell"),  # workspaces ask for themselves
     "agent_delete",  # hands its person a button
     "react",

@@ -16,6 +16,7 @@ from daycare.base.sections import added
 from daycare.store.records import Agent, Reply
 
 SEEN_MIN_CHARS = 8  # of a content hash: as many as a button carries
+SKILLS = "skills/"  # what the names of documents that are skills begin with
 GRANTABLE = frozenset({"memory"})  # kinds that may be approved in advance; of any other each one is asked for
 
 
@@ -180,9 +181,14 @@ class Approval(NewApproval, frozen=True, kw_only=True):
 
     @property
     def grantable(self) -> bool:
-        """Whether a yes in advance may cover it: never who an agent is, nor what concerns everybody."""
+        """Whether a yes in advance may cover it: never who an agent is, a skill, nor what concerns everybody."""
         place = self.action.place
-        own = place is not None and place.layer is not Layer.GLOBAL and place.name not in IDENTITY_DOCUMENTS
+        own = (
+            place is not None
+            and place.layer is not Layer.GLOBAL
+            and place.name not in IDENTITY_DOCUMENTS
+            and not place.name.startswith(SKILLS)
+        )
         return own and self.kind in GRANTABLE and not self.flagged
 
     @property

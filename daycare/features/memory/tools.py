@@ -15,7 +15,7 @@ Path = Annotated[str, msgspec.Meta(description="As memory_list shows it, such as
 NewPath = Annotated[
     str,
     msgspec.Meta(
-        description="MEMORY.md, knowledge/NAME.md or skills/NAME.md, NAME of a-z, 0-9, - and _;"
+        description="MEMORY.md or knowledge/NAME.md, NAME of a-z, 0-9, - and _;"
         " shared/ before it: for all agents of the user"
     ),
 ]

@@ -24,7 +24,7 @@ from daycare.base.path import Kind
 from daycare.base.permission import WRITE_MEMORY, Decision
 from daycare.base.sections import added
 from daycare.base.times import local_time
-from daycare.features.approvals.records import Approval, ApprovalState, DocumentAction
+from daycare.features.approvals.records import SKILLS, Approval, ApprovalState, DocumentAction
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalAsk, ApprovalsService
 from daycare.features.memory.conversation_log import is_echo
@@ -181,6 +181,8 @@ class TurnMemory(TurnReading):
         need = needed(chosen(self._home.live.now.approvals, self._agent.config.approvals), *call, direct=direct)
         if draft.approver != "user" or self._permission is not Decision.ALLOW:
             need = Need(Consent.ALWAYS)  # what concerns everybody, or a rule has asked for
+        if draft.place.name.startswith(SKILLS) and need.consent is Consent.SESSION:
+            need = Need(Consent.ALWAYS)  # who approves a skill has to have read it
         approver = await self._approver(tool, draft, action, need)
         if approver is None:
             kind = KIND_IDENTITY if tool == IDENTITY else REQUEST if direct else KIND_OUTSIDE

@@ -9,11 +9,8 @@ from typing import Final
 import msgspec
 
 from daycare.base.errors import InvalidError
-from daycare.features.memory.documents.prompt_documents import about_skill
 from daycare.rules import frontmatter
-
-SKILL_NAME_MAX_CHARS: Final = 64  # as the specification of agent skills has it ...
-SKILL_DESCRIPTION_MAX_CHARS: Final = 1_024  # ... and this
+from daycare.rules.skill_text import SKILL_DESCRIPTION_MAX_CHARS, SKILL_NAME_MAX_CHARS, read_head
 
 _is_name: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*").fullmatch
 
@@ -28,14 +25,8 @@ class SkillText(msgspec.Struct, frozen=True):
 
 def read(text: str, stem: str) -> SkillText:
     """Return what a document says; one without fields has its file's name, and its first line as description."""
-    front, body = frontmatter.parted(text)
-    found = frontmatter.fields(front) if front else {}
-    name, told = (found.get(field) for field in ("name", "description"))
-    return SkillText(
-        name if isinstance(name, str) and name else stem,
-        told.strip() if isinstance(told, str) and told.strip() else about_skill(text),
-        body.strip("\n"),
-    )
+    head = read_head(text, stem)
+    return SkillText(head.name, head.description, frontmatter.parted(text)[1].strip("\n"))
 
 
 def write(old: str, skill: SkillText) -> str:

@@ -10,6 +10,7 @@ from daycare.base.workspace import Access
 from daycare.feature import Core, Feature
 
 if TYPE_CHECKING:
+    from daycare.features.skills.service import Skills
     from daycare.features.workspaces import WorkspacesFeature
     from daycare.plugin import StructTool
     from daycare.store.records import Agent
@@ -20,9 +21,10 @@ class ShellFeature(Feature):
 
     name = "shell"
 
-    def __init__(self, core: Core, workspaces: "WorkspacesFeature") -> None:
+    def __init__(self, core: Core, workspaces: "WorkspacesFeature", skills: "Skills") -> None:
         self._core = core
         self._workspaces = workspaces
+        self._skills = skills
         self._why: str | None = None  # why there is no sandbox, None until that was tried
         self._changed = trio.Event()
         core.live.watch(lambda settings: settings.shell, self._retry)
@@ -32,7 +34,7 @@ class ShellFeature(Feature):
         from daycare.features.shell.tools import ShellTools
 
         core, workspaces = self._core, self._workspaces
-        return ShellTools(core.directory, workspaces.places, core.live, core.bus, core.clock).tools()
+        return ShellTools(core.directory, workspaces.places, self._skills, core.live, core.bus, core.clock).tools()
 
     def offers(self, agent: "Agent", tool: str) -> bool:
         """Return whether an agent has it: a sandbox can be started, and it has a workspace."""

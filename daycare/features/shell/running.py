@@ -9,8 +9,9 @@ import select
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -42,12 +43,22 @@ class ShellResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShellRun:
-    """`run` blocks; `stop` may be called meanwhile from any thread. `tell` hears the last line now and then."""
+    """`run` blocks; `stop` may be called meanwhile from any thread. `tell` hears the last line now and then.
+
+    `files` are there to be read besides the workspace, by their paths in the sandbox.
+    """
 
     def __init__(
-        self, command: str, folder: WorkspaceFolder, bounds: ShellSection, clock: Clock, tell: Callable[[str], None]
+        self,
+        command: str,
+        folder: WorkspaceFolder,
+        bounds: ShellSection,
+        clock: Clock,
+        tell: Callable[[str], None],
+        files: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         self._command, self._folder, self._bounds = command, folder, bounds
+        self._files = files
         self._clock = clock
         self._tell = tell
         self._lock = threading.Lock()
@@ -70,7 +81,7 @@ class ShellRun:
         began = self._clock.steady_s()
         with self._folder.opened() as folder:
             try:
-                with sandboxed(self._command, folder, self._bounds) as (line, handles, _):
+                with sandboxed(self._command, folder, self._bounds, self._files) as (line, handles, _):
                     code = self._run(line, handles, folder, began)
             except OSError as error:
                 raise UnavailableError("SHELL_START", f"starting a sandbox: {error}", hint="daycare doctor") from None

@@ -7,10 +7,11 @@ adds. The daemon's home, people's files, sockets and devices are not there. No n
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from daycare.base.workspace import ShellSection
@@ -53,10 +54,12 @@ _BOUND: Final = (
 _ENTER: Final = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec nice -n 10 "$@"'
 
 
-def arguments(workspace: int, bounds: ShellSection, files: dict[str, int], git: Sequence[str]) -> list[str]:
+def arguments(
+    workspace: int, bounds: ShellSection, files: dict[str, int], git: Sequence[str], more: Mapping[str, int]
+) -> list[str]:
     """Return bubblewrap's arguments. `workspace` is the folder's descriptor, `files` those of texts by path.
 
-    `git` are the paths of repositories' own folders below the workspace.
+    `git` are the paths of repositories' own folders below the workspace, `more` the descriptors of further files.
     """
     place = "/proc/self/fd/0"
     wanted = [
@@ -69,6 +72,8 @@ def arguments(workspace: int, bounds: ShellSection, files: dict[str, int], git: 
         wanted += ["--ro-bind-try", path, path]
     for path in _PEOPLE:
         wanted += ["--ro-bind-data", str(files[path]), path]
+    for path, handle in more.items():
+        wanted += ["--perms", "0555", "--ro-bind-data", str(handle), path]
     wanted += ["--proc", "/proc", "--remount-ro", "/proc"]  # root may write the kernel's settings without any right
     wanted += ["--dev", "/dev"]
     for path in ("/tmp", "/dev/shm"):  # noqa: S108
@@ -84,17 +89,19 @@ def arguments(workspace: int, bounds: ShellSection, files: dict[str, int], git: 
 
 @contextmanager
 def sandboxed(
-    command: str, workspace: int, bounds: ShellSection
+    command: str, workspace: int, bounds: ShellSection, more: Mapping[str, bytes] = MappingProxyType({})
 ) -> Iterator[tuple[list[str], tuple[int, ...], ControlGroup]]:
     """Give the command line that runs a command in a sandbox, the descriptors that it needs, and its group.
 
-    `workspace` is the open folder, which has to be its standard input. Raises `OSError` where none can be made.
+    `workspace` is the open folder, which has to be its standard input; `more` are files to read, by their paths there.
+    Raises `OSError` where none can be made.
     """
     handles: list[int] = []
     try:
         files = {path: _memory(text, handles) for path, text in _PEOPLE.items()}
         files["seccomp"] = _memory(seccomp.program(), handles)
-        told = arguments(workspace, bounds, files, repositories(workspace))
+        further = {path: _memory(data, handles) for path, data in more.items()}
+        told = arguments(workspace, bounds, files, repositories(workspace), further)
         inner = _memory(b"".join(each.encode() + b"\0" for each in told), handles)  # no path of ours is in /proc
         with control_group(bounds) as group:
             if os.geteuid() == 0 and "pids" not in group.bounds:
@@ -168,6 +175,8 @@ def _memory(text: bytes, handles: list[int]) -> int:
     """Return the descriptor of a file in memory that can be read from its beginning."""
     handle = os.memfd_create("daycare")
     handles.append(handle)
-    os.write(handle, text)
+    left = memoryview(text)
+    while left:
+        left = left[os.write(handle, left) :]
     os.lseek(handle, 0, os.SEEK_SET)
     return handle

@@ -1,5 +1,6 @@
 """The tool by which agents run commands in their workspace."""
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Final
 
@@ -9,17 +10,23 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.base.clock import Clock
+from daycare.base.errors import ForbiddenError
 from daycare.base.events import CommandRun
 from daycare.base.messages import Origin
 from daycare.base.tool import Sourced
 from daycare.base.workspace import Access
+from daycare.features.skills.service import Skills
+from daycare.features.skills.tools import INSIDE
 from daycare.features.workspaces.places import WorkspacePlaces
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import StructTool, ToolContext
 from daycare.settings import Live
+from daycare.store.records import Agent
 
 COMMANDS_MAX: Final = 4  # at a time
+
+_named_in: Final = re.compile(rf"(?<![\w./-]){INSIDE}/([\w-]+)").findall
 
 
 class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -45,8 +52,10 @@ class ShellTool(StructTool[Shell]):
 class ShellTools:
     """Makes it."""
 
-    def __init__(self, directory: Directory, places: WorkspacePlaces, live: Live, bus: Bus, clock: Clock) -> None:
-        self._directory, self._places = directory, places
+    def __init__(
+        self, directory: Directory, places: WorkspacePlaces, skills: Skills, live: Live, bus: Bus, clock: Clock
+    ) -> None:
+        self._directory, self._places, self._skills = directory, places, skills
         self._live, self._bus, self._clock = live, bus, clock
         self._threads = trio.CapacityLimiter(COMMANDS_MAX)
 
@@ -72,6 +81,7 @@ class ShellTools:
             bounds,
             self._clock,
             lambda line: token.run_sync_soon(context.progress, line),
+            await self._named_skills(agent, it.command),
         )
         result: ShellResult
         async with trio.open_nursery() as nursery:
@@ -88,6 +98,21 @@ class ShellTools:
         )
         end = f"stopped: {result.stopped}" if result.stopped else f"exit code {result.code}"
         return Sourced(f"{result.output}\n[{end}, {result.seconds:.1f} s]", (Origin.FILE,))
+
+    async def _named_skills(self, agent: Agent, command: str) -> dict[str, bytes]:
+        """Return the files of the skills that a command names, by their paths in the sandbox.
+
+        Raises `ForbiddenError` SKILL_UNAPPROVED for one that nobody has approved, `NotFoundError` for one that is not.
+        """
+        found: dict[str, bytes] = {}
+        for name in dict.fromkeys(_named_in(command)):
+            skill, files = await self._skills.open(agent, name)
+            if not skill.approved:
+                raise ForbiddenError(
+                    "SKILL_UNAPPROVED", f"running a file of the skill {name}: nobody has approved it", hint="ask for it"
+                )
+            found |= {f"{INSIDE}/{name}/{path}": data for path, data in files.files.items()}
+        return found
 
 
 async def _stop_when_cancelled(stop: Callable[[str], None]) -> None:

@@ -7,6 +7,7 @@ twice, also after a crash in the middle. What is written at the same time is one
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Final
 
 import trio
@@ -23,7 +24,7 @@ from daycare.features.approvals.records import ApprovalFinding
 from daycare.features.cron.model import NewCronJob
 from daycare.features.cron.rows import CronRows
 from daycare.features.signals.rows import SignalRows
-from daycare.ops.importers import documents
+from daycare.ops.importers import documents, skills
 from daycare.ops.importers.import_model import (
     MAIN,
     OWNER,
@@ -53,7 +54,8 @@ class ImportApply:
     """One import into a store. `owner` is the person to whom the other installation belongs.
 
     `replace`: documents of ours make room, as older versions. `approve`: the owner stands behind documents of identity.
-    Without a `vault` secrets are only named. `connectors` are those that there are.
+    Without a `vault` secrets are only named. `connectors` are those that there are. `skills_folder` is that of the
+    home, which is only looked at if it is `dry`.
     """
 
     store: Store
@@ -61,6 +63,8 @@ class ImportApply:
     product: str
     clock: Clock
     connectors: Collection[str]
+    skills_folder: FilePath
+    dry: bool = False
     replace: bool = False
     approve: bool = False
     pause_jobs: bool = False
@@ -84,6 +88,8 @@ class ImportApply:
             if agent.kind is not Kind.CRON:
                 await self._each("agent", agent, lambda it=agent: self._agent(it))  # type: ignore[misc]
         await documents.take_texts(self, imported.texts)
+        for skill in imported.skills:
+            await self._each("skill", skill, lambda it=skill: skills.take(self, it))  # type: ignore[misc]
         for job in imported.jobs:
             await self._each("job", job, lambda it=job: self._job(it))  # type: ignore[misc]
         for agent in later:
@@ -304,7 +310,7 @@ class ImportApply:
             born=born,
         )
 
-    # -- jobs, signals, keys -------------------------------------------------------------------------------------------
+    # -- skills, jobs, signals, keys -----------------------------------------------------------------------------------
 
     async def _job(self, it: ImportedJob) -> ImportItem:
         user = self.user(it.person)

@@ -5,6 +5,7 @@ from typing import Any, Final
 from daycare.base.cron import NOBODY
 from daycare.base.errors import DaycareError
 from daycare.base.path import Kind
+from daycare.ops.importers import skills
 from daycare.ops.importers.accounts import Accounts
 from daycare.ops.importers.import_model import (
     MAIN,
@@ -82,9 +83,7 @@ def _home(source: ImportSource, ref: str, imported: ImportModel, whose: dict[str
         )
     if reading.history:
         _talks(source, ref, imported, whose)
-    if skills := source.names("skills", folders=True):
-        why = "they name programs of Hermes: look at them, then daycare memory write skills/NAME.md"
-        imported.leave(f"{len(skills)} folders of skills", source.shown("skills"), why)
+    skills.read(source, imported)
 
 
 def _allowed(source: ImportSource, accounts: Accounts) -> None:

@@ -4,6 +4,7 @@ People, agents and everything that names them go by a `ref`, which is the other 
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -66,6 +67,13 @@ class ImportedText(ImportedItem, frozen=True, kw_only=True):
     name: str
     text: str
     agent: str = ""
+
+
+class ImportedSkill(ImportedItem, frozen=True, kw_only=True):
+    """A folder of a skill with all its files, by their paths."""
+
+    name: str
+    files: Mapping[str, bytes]
 
 
 class ImportedJob(ImportedItem, frozen=True, kw_only=True):
@@ -132,6 +140,7 @@ class ImportModel:
     people: list[ImportedPerson] = field(default_factory=list)
     agents: list[ImportedAgent] = field(default_factory=list)
     texts: list[ImportedText] = field(default_factory=list)
+    skills: list[ImportedSkill] = field(default_factory=list)
     jobs: list[ImportedJob] = field(default_factory=list)
     subscriptions: list[ImportedSubscription] = field(default_factory=list)
     secrets: list[ImportedSecret] = field(default_factory=list)
@@ -139,6 +148,7 @@ class ImportModel:
     left: list[ImportLeftOut] = field(default_factory=list)
     talks: dict[str, list[ImportedLine]] = field(default_factory=lambda: defaultdict(list))
     text_bytes: int = 0
+    skill_bytes: int = 0
     talk_bytes: int = 0
     talk_lines: int = 0
     talks_left: int = 0

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from daycare.base.path import Kind
-from daycare.ops.importers import openclaw_jobs, openclaw_keys
+from daycare.ops.importers import openclaw_jobs, openclaw_keys, skills
 from daycare.ops.importers.accounts import Accounts
 from daycare.ops.importers.import_model import MAIN, OWNER, ImportedAgent, ImportedSetting, ImportedText, ImportModel
 from daycare.ops.importers.reading import ImportReading
@@ -190,9 +190,7 @@ def _workspace(source: ImportSource, imported: ImportModel, daily: str, agent: s
         )
     if "BOOTSTRAP.md" in there:
         imported.leave("BOOTSTRAP.md", source.shown("BOOTSTRAP.md"), "it is for the first start of another program")
-    if skills := source.names("skills", folders=True):
-        why = "they name programs of OpenClaw: look at them, then daycare memory write skills/NAME.md"
-        imported.leave(f"{len(skills)} skills", source.shown("skills"), why)
+    skills.read(source, imported)
     for path in _notes(source):
         if not (text := _text(source, path)):
             continue

@@ -14,7 +14,7 @@ from daycare.store.home import Home
 Outcome = Literal["taken", "changed", "there", "left"]
 
 FOLDER: Final = "imports"
-_WHAT: Final = ("person", "agent", "document", "job", "subscription", "conversation", "key", "other")
+_WHAT: Final = ("person", "agent", "document", "skill", "job", "subscription", "conversation", "key", "other")
 
 
 class ImportItem(msgspec.Struct, frozen=True, kw_only=True):

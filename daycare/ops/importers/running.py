@@ -21,6 +21,7 @@ from daycare.features.backups.backup_store import name_of, publish
 from daycare.features.backups.making import Making
 from daycare.features.exports.archive import anonymous
 from daycare.features.memory.documents.rows import DocumentRows
+from daycare.features.skills import HOME_FOLDER
 from daycare.ops import bare
 from daycare.ops.importers import daycare_ts, hermes, openclaw
 from daycare.ops.importers.apply import ImportApply
@@ -96,6 +97,8 @@ async def _take(home: Home, wish: ImportRequest, location: str, *, clock: Clock,
             product=wish.product,
             clock=clock,
             connectors=_connectors(config),
+            skills_folder=home.path / HOME_FOLDER,
+            dry=dry,
             replace=wish.replace,
             approve=wish.approve,
             pause_jobs=wish.pause_jobs,

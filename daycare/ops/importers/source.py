@@ -93,8 +93,8 @@ class ImportSource:
             self.note(path, _why(error))
         return sorted(name for name in found if _printable(name))
 
-    def text(self, path: str, max_bytes: int = FILE_MAX_BYTES) -> str | None:
-        """Return a file's text, None if there is none; what is no text is noted, and None."""
+    def data(self, path: str, max_bytes: int = FILE_MAX_BYTES) -> bytes | None:
+        """Return a file's content, None if there is none; what cannot be read is noted, and None."""
         try:
             with self._opened(path) as handle:
                 if handle is None:
@@ -106,7 +106,15 @@ class ImportSource:
             return None
         if len(raw) > max_bytes:
             self.note(path, f"is longer than {max_bytes:,} bytes")
-        elif b"\0" in raw:
+            return None
+        return raw
+
+    def text(self, path: str, max_bytes: int = FILE_MAX_BYTES) -> str | None:
+        """Return a file's text, None if there is none; what is no text is noted, and None."""
+        raw = self.data(path, max_bytes)
+        if raw is None:
+            return None
+        if b"\0" in raw:
             self.note(path, "holds a NUL character, so it is not text")
         else:
             try:

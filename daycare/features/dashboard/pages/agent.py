@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from daycare.features.dashboard.pages import agents, budget, documents, inbox, talk, tools, turns
+from daycare.features.dashboard.pages import agents, budget, documents, inbox, skills, talk, tools, turns
 from daycare.features.dashboard.visit import Visit
 
 
@@ -22,6 +22,7 @@ TABS: Final[Mapping[str, Tab]] = {
     "talk": Tab("Conversation", talk.said),
     "turns": Tab("Turns", turns.listed),
     "documents": Tab("Documents", documents.shown),
+    "skills": Tab("Skills", skills.listed),
     "inbox": Tab("Inbox", inbox.waiting),
     "tools": Tab("Tools", tools.rights),
     "budget": Tab("Budget", budget.limits),
