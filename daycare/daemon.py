@@ -109,7 +109,9 @@ class Daemon(Kernel):
         ]
         self.workspaces = WorkspacesFeature(core, self.home.path, self.gate)
         places, scan = self.workspaces.places, self.approvals.scan
-        self.skills = SkillsFeature(core, self.home.path, self.memory.documents, places, scan, self.catalogue.specs)
+        self.skills = SkillsFeature(
+            core, self.home.path, self.memory.documents, places, scan, self.catalogue.specs, self.gate
+        )
         self.prompts.skills = self.skills.skills
         self.runner.asked.append(self.skills.asked.calls)
         self.intake.admission.meant = self.skills.asked.are_meant

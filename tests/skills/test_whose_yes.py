@@ -8,13 +8,15 @@ from msgspec.structs import replace
 
 from daycare.base.consent import ApprovalsSection, Consent
 from daycare.base.errors import DaycareError, InvalidError
+from daycare.base.workspace import Access
+from daycare.features.approvals.call_patterns import PatternWish, pattern_of
 from daycare.features.skills.installing import checked_skill
 from daycare.features.skills.installing import put as put_skill
 from daycare.features.skills.records import SkillState
 from daycare.features.skills.service import Skills
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted
-from tests.approvals.story import ANN
+from tests.approvals.story import ANN, settle
 from tests.skills.folders import pdf, put
 from tests.tools.scene import ALL_AUTO, ALL_SESSION, BY, Scene, scene_of, settings
 
@@ -49,6 +51,32 @@ async def test_an_agent_proposes_a_skill_and_it_counts_once_a_person_has_read_it
         assert "proposed, request 2" in await scene.one("skill_propose", **GOOD), "a yes is for one text"
         await decide(scene, "reject")
         assert "Ignore" in (await skills_of(scene).get(scene.agent, "tea"))[1].text
+
+
+async def test_an_agent_proposes_the_folder_it_wrote_and_the_yes_is_for_just_these_files(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with scene_of(tmp_path, settings()) as scene:
+        config = replace(scene.agent.config, workspace="notes", access=Access.FULL)
+        scene.agent = await scene.house.store.agents.configure(scene.agent.id, config)
+        folder = put(tmp_path / "workspaces/notes/.agents/skills/pdf", pdf())
+        asked = await scene.one("skill_propose", name="pdf", reason="forms come each week")
+        assert "proposed, request 1" in asked and "forms come each week" in asked
+        [it] = await scene.requests()
+        assert all(f"==> pdf/{path} <==\n{text}" in it.action.text for path, text in pdf().items())
+        with pytest.raises(DaycareError, match="each such call is asked for"):
+            wish = PatternWish(scope="always", pattern=pattern_of(it.action))  # type: ignore[arg-type]
+            await scene.house.daemon.approvals.decide(1, "approve", ANN, it.content_hash, more=wish)
+        (folder / "scripts/fill.py").write_text("import os\n")
+        await decide(scene)
+        await settle(scene.house)
+        assert await state(scene, "pdf") is SkillState.NEW, "it is not what was shown"
+        (folder / "scripts/fill.py").write_text(pdf()["scripts/fill.py"])
+        assert "proposed, request 2" in await scene.one("skill_propose", name="pdf", reason="once more")
+        await decide(scene)
+        await settle(scene.house)
+        skill, _ = await skills_of(scene).get(scene.agent, "pdf")
+        assert (skill.state, skill.approved_by) == (SkillState.APPROVED, "pigeon:ann")
 
 
 async def test_a_yes_to_one_line_is_none_to_what_stood_there_before(tmp_path: Path, autojump_clock: object) -> None:

@@ -102,8 +102,8 @@ def check_wish(wish: PatternWish, it: Approval) -> None:
 def _refusal(wish: PatternWish, it: Approval) -> str:
     if not isinstance(it.action, CallAction):
         return "only calls of tools can be approved in advance"
-    if it.suspicious:
-        return "it is suspicious, and each such call is asked for"
+    if it.alone:
+        return "each such call is asked for"
     if not wish.pattern.fits(it.action):
         return f"it is none of {wish.pattern}"
     if wish.others and wish.pattern.free:

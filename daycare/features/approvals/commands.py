@@ -148,7 +148,7 @@ class ApprovalCommands:
     async def _proposed(self, agent: Agent, by: Approver, it: Approval, seen: str, more: PatternWish) -> CommandAnswer:
         """Show what would be approved in advance, with the button that does just that."""
         await self._service.check(it, by)
-        if not self._is_open(it) or not _is_here(agent, it) or it.suspicious:
+        if not self._is_open(it) or not _is_here(agent, it) or it.alone:
             return await self._shown(agent, by, it)
         says = f"/approve {it.no} {seen} {more.scope} {more.digest(it)}"
         return CommandAnswer(

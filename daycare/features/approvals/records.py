@@ -16,6 +16,7 @@ from daycare.base.sections import added
 from daycare.store.records import Agent, Reply
 
 SEEN_MIN_CHARS = 8  # of a content hash: as many as a button carries
+SKILL_PROPOSE = "skill_propose"  # the tool: who approves a skill has to have read it
 SKILLS = "skills/"  # what the names of documents that are skills begin with
 GRANTABLE = frozenset({"memory"})  # kinds that may be approved in advance; of any other each one is asked for
 
@@ -175,9 +176,12 @@ class Approval(NewApproval, frozen=True, kw_only=True):
         return bool(self.findings)
 
     @property
-    def suspicious(self) -> bool:
-        """Whether there is more about it than an address, which many a call has, and which a person sees."""
-        return is_suspicious(self.findings)
+    def alone(self) -> bool:
+        """Whether no yes in advance may cover calls like it: it is suspicious, or has to be read each time.
+
+        An address alone is not suspicious: many a call has one, and a person sees it.
+        """
+        return is_suspicious(self.findings) or self.action.name == SKILL_PROPOSE
 
     @property
     def grantable(self) -> bool:

@@ -319,7 +319,7 @@ def _listed(it: Approval) -> dict[str, Any]:
         "flags": flags(it),
         "turn": it.turn,
         "grantable": it.grantable,
-        "pattern": pattern_of(it.action) if isinstance(it.action, CallAction) and not it.suspicious else None,
+        "pattern": pattern_of(it.action) if isinstance(it.action, CallAction) and not it.alone else None,
         "pattern_text": str(pattern_of(it.action)) if isinstance(it.action, CallAction) else "",
         "others": isinstance(it.action, CallAction) and it.action.others,
     }

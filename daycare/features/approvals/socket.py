@@ -221,7 +221,7 @@ class DecidingOnSocket(SocketPart):
                 seen=it.content_hash,
                 warnings=view.warnings,
                 expires_at=it.expires_at,
-                pattern=str(pattern_of(it.action)) if isinstance(it.action, CallAction) and not it.suspicious else None,
+                pattern=str(pattern_of(it.action)) if isinstance(it.action, CallAction) and not it.alone else None,
                 others=isinstance(it.action, CallAction) and it.action.others,
             )
         )

@@ -117,7 +117,7 @@ def choices(approval: Approval) -> tuple[Choice, ...]:
     between: tuple[Choice, ...] = () if approval.action.verb == "delete" else (Choice("Edit", f"/edit {no}"),)
     if approval.action.verb == "call":
         later = (("In this conversation…", "session"), ("Always…", "always"))
-        offered = () if approval.suspicious else later
+        offered = () if approval.alone else later
         between = tuple(Choice(label, f"/approve {no} {seen} {scope}") for label, scope in offered)
     return (Choice("Approve", f"/approve {no} {seen}"), *between, Choice("Reject", f"/reject {no}"))
 

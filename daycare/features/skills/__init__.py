@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from daycare.agent.commands import Commands
+    from daycare.features.approvals.gate import ApprovalGate
     from daycare.features.memory.documents.service import Documents
     from daycare.features.skills.service import Scan
     from daycare.features.workspaces.places import WorkspacePlaces
     from daycare.plugin import StructTool, ToolSpec
     from daycare.store.records import Agent
 
-HOME_FOLDER: Final = "skills"
 UPLOAD_MAX_BYTES: Final = 6 * 1024 * 1024  # of a skill with its files in base64
 
 
 class SkillsFeature(Feature):
-    """All of it. `home` is the daemon's own folder, `scan` finds what is suspicious in a text."""
+    """All of it. `home` is the daemon's own folder, `scan` finds what is suspicious in a text, `gate` asks people."""
 
     name = "skills"
     bodies: ClassVar[Mapping[str, int]] = {"/v1/skills": UPLOAD_MAX_BYTES}
@@ -38,12 +38,14 @@ class SkillsFeature(Feature):
         places: "WorkspacePlaces",
         scan: "Scan",
         specs: "Callable[[Agent], Sequence[ToolSpec]]",
+        gate: "ApprovalGate",
     ) -> None:
         from daycare.features.skills.asked import AskedSkills
         from daycare.features.skills.finding import SkillFinder
         from daycare.features.skills.service import Skills
 
         self._core = core
+        self._gate = gate
         self._home = home
         self._documents = documents
         self._commands: Commands | None = None
@@ -52,9 +54,11 @@ class SkillsFeature(Feature):
 
     def tools(self) -> "Sequence[StructTool[Any]]":
         """Return the tools that read and propose skills."""
+        from daycare.features.skills.proposing import SkillProposals
         from daycare.features.skills.tools import SkillTools
 
-        return SkillTools(self.skills, self._core.directory).tools()
+        store, directory = self._core.store, self._core.directory
+        return SkillTools(self.skills, directory, SkillProposals(self.skills, store, directory, self._gate)).tools()
 
     def offers(self, agent: "Agent", tool: str) -> bool:
         """Return whether an agent has skills: a helper is told its task, and nothing else."""
@@ -74,6 +78,8 @@ class SkillsFeature(Feature):
 
     async def findings(self) -> "Sequence[Finding]":
         """Return why skills of the home are not there, where somebody would not see it."""
+        from daycare.features.skills.folder import HOME_FOLDER
+
         if not (self._home / HOME_FOLDER).is_symlink():
             return ()
         return [Finding(name="skills", ok=False, text=f"{HOME_FOLDER} in the home is a link, which is not followed")]

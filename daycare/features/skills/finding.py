@@ -13,8 +13,8 @@ from daycare.base.scope import scope_of
 from daycare.base.workspace import Access
 from daycare.features.memory.documents.records import DocumentEntry
 from daycare.features.memory.documents.service import Documents
-from daycare.features.skills import HOME_FOLDER, folder
-from daycare.features.skills.folder import SkillFiles, Stamp
+from daycare.features.skills import folder
+from daycare.features.skills.folder import HOME_FOLDER, SkillFiles, Stamp
 from daycare.features.skills.records import SkillPlace
 from daycare.features.workspaces.beneath import why_not
 from daycare.features.workspaces.folder import WorkspaceFolder

@@ -17,6 +17,7 @@ from daycare.base.errors import InvalidError
 from daycare.features.workspaces.beneath import opened, opened_file
 from daycare.rules.skill_text import SKILL_FILE
 
+HOME_FOLDER: Final = "skills"  # in the home
 SKILL_FILES_MAX: Final = 256
 SKILL_BYTES_MAX: Final = 4 * 1024 * 1024  # of all files of a skill
 SKILL_TEXT_MAX_BYTES: Final = 100 * 1024  # of SKILL.md: what a document may have

@@ -12,9 +12,9 @@ import trio
 from daycare.base.documents import Attribution
 from daycare.base.errors import ConflictError, InvalidError, UnavailableError
 from daycare.features.memory.documents.service import Documents
-from daycare.features.skills import HOME_FOLDER, folder
+from daycare.features.skills import folder
 from daycare.features.skills.finding import FoundSkill
-from daycare.features.skills.folder import SkillFiles
+from daycare.features.skills.folder import HOME_FOLDER, SkillFiles
 from daycare.features.skills.records import Skill, SkillPlace
 from daycare.features.skills.service import Skills
 from daycare.features.workspaces.folder import checked

@@ -111,7 +111,7 @@ class Skills:
         return SkillView(
             skill=skill,
             file=file,
-            text=file_of(skill, files, file),
+            text=file_of(name, files, file),
             findings={path: each for path, each in findings.items() if each},
             diff=unified(before.text, files.text, SKILL_FILE) if before else "",
             changed=tuple(sorted(changed)),
@@ -215,11 +215,11 @@ class Skills:
         return tuple(worst_first(await self._scan(data.decode(errors="replace")[:SCANNED_MAX_CHARS]))[:FINDINGS_MAX])
 
 
-def file_of(skill: Skill, files: SkillFiles, path: str) -> str | None:
+def file_of(name: str, files: SkillFiles, path: str) -> str | None:
     """Return a file's text, None where it is none. Raises `NotFoundError` SKILL_FILE."""
     data = files.files.get(path)
     if data is None:
-        raise NotFoundError("SKILL_FILE", f"reading {path[:80]!a} of the skill {skill.name}: there is no such file")
+        raise NotFoundError("SKILL_FILE", f"reading {path[:80]!a} of the skill {name}: there is no such file")
     try:
         return None if b"\0" in data else data.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The tools of skills: reading one when a task needs it, and proposing one.
+"""The tools of skills: reading one when a task needs it, and proposing one (`proposing.py`).
 
 What a person has approved is given without a mark, and the turn stays clean; anything else between marks, as words of
 others.
@@ -11,20 +11,17 @@ import msgspec
 
 from daycare.actors.directory import Directory
 from daycare.agent.blocks import one_line
-from daycare.base.errors import InvalidError
 from daycare.base.fence import fence, harmless
 from daycare.base.limits import PROMPT_LINE_MAX_CHARS
 from daycare.base.messages import Origin
-from daycare.base.tool import STAYS, Sourced, ToolReach
+from daycare.base.tool import Sourced, ToolReach
+from daycare.features.skills.proposing import SkillProposals, proposing_tool
 from daycare.features.skills.records import Skill
 from daycare.features.skills.service import Skills, file_of
 from daycare.plugin import StructTool, ToolContext
 from daycare.rules import frontmatter
 from daycare.rules.skill_text import (
-    SKILL_DESCRIPTION_MAX_CHARS,
     SKILL_FILE,
-    flaws,
-    skill_text,
 )
 
 SKILL: Final = "skill"
@@ -45,30 +42,19 @@ class UseSkill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     line: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
-class ProposeSkill(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Propose a skill, instructions for a kind of task that comes again, or a better text of one. A person has to
-    approve: you are told later."""
-
-    name: Annotated[str, msgspec.Meta(description="Such as weekly-report; a-z, 0-9 and -")]
-    description: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=SKILL_DESCRIPTION_MAX_CHARS, description="What for, and when to use")
-    ]
-    instructions: Annotated[str, msgspec.Meta(min_length=1, description="The whole text, as Markdown")]
-    reason: Annotated[str, msgspec.Meta(min_length=1, description="Why, in a sentence for the person who decides")]
-
-
 class SkillTools:
     """Makes them."""
 
-    def __init__(self, skills: Skills, directory: Directory) -> None:
+    def __init__(self, skills: Skills, directory: Directory, proposals: SkillProposals) -> None:
         self._skills = skills
         self._directory = directory
+        self._proposals = proposals
 
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools."""
         return (
             StructTool(SKILL, UseSkill, self._use, idempotent=True, **_READS),
-            StructTool("skill_propose", ProposeSkill, _propose, idempotent=True, group="memory", **STAYS),
+            proposing_tool(self._proposals),
         )
 
     async def _use(self, context: ToolContext, it: UseSkill) -> Sourced:
@@ -77,7 +63,7 @@ class SkillTools:
             return Sourced(_listed(await self._skills.offered(agent)), ())
         skill, files = await self._skills.open(agent, it.name)
         path = it.file.removeprefix("./") or SKILL_FILE
-        text = file_of(skill, files, path)
+        text = file_of(skill.name, files, path)
         if text is None:
             return Sourced(f"that file is not text: {len(files.files[path])} bytes", ())
         if path == SKILL_FILE:
@@ -137,10 +123,3 @@ def _page(text: str, line: int) -> tuple[str, str]:
     last = line - 1 + len(shown)
     more = f"\n[lines {line} to {last} of {len(lines)}; go on with line {last + 1}]" if last < len(lines) else ""
     return "\n".join(shown), more
-
-
-async def _propose(context: ToolContext, it: ProposeSkill) -> str:
-    text = skill_text(it.name, " ".join(it.description.split()), it.instructions)
-    if wrong := flaws(text, it.name):
-        raise InvalidError("SKILL_FLAWED", f"proposing a skill: it {wrong[0]}", hint="such as weekly-report")
-    return await context.memory.change("write", f"skills/{it.name}.md", text, it.reason)

@@ -21,7 +21,7 @@ from daycare.features.backups.backup_store import name_of, publish
 from daycare.features.backups.making import Making
 from daycare.features.exports.archive import anonymous
 from daycare.features.memory.documents.rows import DocumentRows
-from daycare.features.skills import HOME_FOLDER
+from daycare.features.skills.folder import HOME_FOLDER
 from daycare.ops import bare
 from daycare.ops.importers import daycare_ts, hermes, openclaw
 from daycare.ops.importers.apply import ImportApply
