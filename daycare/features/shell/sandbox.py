@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from daycare.base.workspace import ShellSection
-from daycare.features.shell import seccomp
+from daycare.features.shell import network, seccomp
 from daycare.features.shell.cgroups import ControlGroup, control_group
 
 INSIDE: Final = "/workspace"
@@ -53,10 +53,12 @@ _BOUND: Final = (
 _ENTER: Final = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec nice -n 10 "$@"'
 
 
-def arguments(workspace: int, bounds: ShellSection, files: dict[str, int], git: Sequence[str]) -> list[str]:
+def arguments(
+    workspace: int, bounds: ShellSection, files: dict[str, int], git: Sequence[str], *, reaches: bool = False
+) -> list[str]:
     """Return bubblewrap's arguments. `workspace` is the folder's descriptor, `files` those of texts by path.
 
-    `git` are the paths of repositories' own folders below the workspace.
+    `git` are the paths of repositories' own folders below the workspace. `reaches`: it is to reach hosts.
     """
     place = "/proc/self/fd/0"
     wanted = [
@@ -65,7 +67,8 @@ def arguments(workspace: int, bounds: ShellSection, files: dict[str, int], git: 
         "--as-pid-1",
         *("--cap-drop", "ALL", "--seccomp", str(files["seccomp"])),
     ]
-    for path in (*_SYSTEM, *_SETTINGS, *(str(Path(each).expanduser()) for each in bounds.readable)):
+    own = (network.interpreter(),) if reaches else ()
+    for path in (*_SYSTEM, *_SETTINGS, *own, *(str(Path(each).expanduser()) for each in bounds.readable)):
         wanted += ["--ro-bind-try", path, path]
     for path in _PEOPLE:
         wanted += ["--ro-bind-data", str(files[path]), path]
@@ -84,17 +87,18 @@ def arguments(workspace: int, bounds: ShellSection, files: dict[str, int], git: 
 
 @contextmanager
 def sandboxed(
-    command: str, workspace: int, bounds: ShellSection
+    command: str, workspace: int, bounds: ShellSection, door: int | None = None
 ) -> Iterator[tuple[list[str], tuple[int, ...], ControlGroup]]:
     """Give the command line that runs a command in a sandbox, the descriptors that it needs, and its group.
 
-    `workspace` is the open folder, which has to be its standard input. Raises `OSError` where none can be made.
+    `workspace` is the open folder, which has to be its standard input; `door` is what `network_of` gives. Raises
+    `OSError` where none can be made.
     """
     handles: list[int] = []
     try:
         files = {path: _memory(text, handles) for path, text in _PEOPLE.items()}
         files["seccomp"] = _memory(seccomp.program(), handles)
-        told = arguments(workspace, bounds, files, repositories(workspace))
+        told = arguments(workspace, bounds, files, repositories(workspace), reaches=door is not None)
         inner = _memory(b"".join(each.encode() + b"\0" for each in told), handles)  # no path of ours is in /proc
         with control_group(bounds) as group:
             if os.geteuid() == 0 and "pids" not in group.bounds:
@@ -104,7 +108,9 @@ def sandboxed(
                 cpu=bounds.seconds, blocks=bounds.disk_mb << 11, memory=memory, processes=bounds.processes
             )
             line = ["/bin/sh", "-c", _ENTER, "sh", *group.doors, "--", program(), "--args", str(inner), "--"]
-            yield [*line, "/bin/sh", "-c", script, "sh", command], tuple(handles), group
+            opening = [] if door is None else network.opening(door)
+            passed = tuple(handles) if door is None else (*handles, door)
+            yield [*line, *opening, "/bin/sh", "-c", script, "sh", command], passed, group
     finally:
         for handle in handles:
             os.close(handle)
