@@ -54,6 +54,7 @@ WITHIN = {
     *("memory_append_daily", "identity_propose", "now", "offer_choices", "send_file", "read_result", "list_agents"),
     *("cron_list", "agent_list", "task_list", "signal_list", "task_progress", "read_history"),
     *("file_read", "file_list", "file_search", "file_write", "file_edit", "shell"),  # workspaces ask for themselves
+    *("shell_runs", "shell_stop"),  # of the agent's own commands alone, which end with it anyway
     "agent_delete",  # hands its person a button
     "react",
 }
