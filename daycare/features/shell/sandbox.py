@@ -6,6 +6,7 @@ adds. The daemon's home, people's files, sockets and devices are not there. No n
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from daycare.base.workspace import ShellSection
-from daycare.features.shell import seccomp
+from daycare.features.shell import network, seccomp
 from daycare.features.shell.cgroups import ControlGroup, control_group
 
 INSIDE: Final = "/workspace"
@@ -55,11 +56,18 @@ _ENTER: Final = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done
 
 
 def arguments(
-    workspace: int, bounds: ShellSection, files: dict[str, int], git: Sequence[str], more: Mapping[str, int]
+    workspace: int,
+    bounds: ShellSection,
+    files: dict[str, int],
+    git: Sequence[str],
+    more: Mapping[str, int],
+    *,
+    reaches: bool = False,
 ) -> list[str]:
     """Return bubblewrap's arguments. `workspace` is the folder's descriptor, `files` those of texts by path.
 
     `git` are the paths of repositories' own folders below the workspace, `more` the descriptors of further files.
+    `reaches`: it is to reach hosts.
     """
     place = "/proc/self/fd/0"
     wanted = [
@@ -68,7 +76,8 @@ def arguments(
         "--as-pid-1",
         *("--cap-drop", "ALL", "--seccomp", str(files["seccomp"])),
     ]
-    for path in (*_SYSTEM, *_SETTINGS, *(str(Path(each).expanduser()) for each in bounds.readable)):
+    own = (network.interpreter(),) if reaches else ()
+    for path in (*_SYSTEM, *_SETTINGS, *own, *(str(Path(each).expanduser()) for each in bounds.readable)):
         wanted += ["--ro-bind-try", path, path]
     for path in _PEOPLE:
         wanted += ["--ro-bind-data", str(files[path]), path]
@@ -89,19 +98,23 @@ def arguments(
 
 @contextmanager
 def sandboxed(
-    command: str, workspace: int, bounds: ShellSection, more: Mapping[str, bytes] = MappingProxyType({})
+    command: str,
+    workspace: int,
+    bounds: ShellSection,
+    more: Mapping[str, bytes] = MappingProxyType({}),
+    door: int | None = None,
 ) -> Iterator[tuple[list[str], tuple[int, ...], ControlGroup]]:
     """Give the command line that runs a command in a sandbox, the descriptors that it needs, and its group.
 
-    `workspace` is the open folder, which has to be its standard input; `more` are files to read, by their paths there.
-    Raises `OSError` where none can be made.
+    `workspace` is the open folder, which has to be its standard input; `more` are files to read, by their paths there;
+    `door` is what `network_of` gives. Raises `OSError` where none can be made.
     """
     handles: list[int] = []
     try:
         files = {path: _memory(text, handles) for path, text in _PEOPLE.items()}
         files["seccomp"] = _memory(seccomp.program(), handles)
         further = {path: _memory(data, handles) for path, data in more.items()}
-        told = arguments(workspace, bounds, files, repositories(workspace), further)
+        told = arguments(workspace, bounds, files, repositories(workspace), further, reaches=door is not None)
         inner = _memory(b"".join(each.encode() + b"\0" for each in told), handles)  # no path of ours is in /proc
         with control_group(bounds) as group:
             if os.geteuid() == 0 and "pids" not in group.bounds:
@@ -111,7 +124,9 @@ def sandboxed(
                 cpu=bounds.seconds, blocks=bounds.disk_mb << 11, memory=memory, processes=bounds.processes
             )
             line = ["/bin/sh", "-c", _ENTER, "sh", *group.doors, "--", program(), "--args", str(inner), "--"]
-            yield [*line, "/bin/sh", "-c", script, "sh", command], tuple(handles), group
+            opening = [] if door is None else network.opening(door)
+            passed = tuple(handles) if door is None else (*handles, door)
+            yield [*line, *opening, "/bin/sh", "-c", script, "sh", command], passed, group
     finally:
         for handle in handles:
             os.close(handle)
@@ -143,17 +158,22 @@ def program() -> str:
     return shutil.which("bwrap") or "bwrap"
 
 
-@lru_cache(1)
-def why_not() -> tuple[str, str]:
-    """Return why no sandbox can be started here, and what to do about it; empty if one can. It may take seconds."""
+@lru_cache(2)
+def why_not(*, reaching: bool = False) -> tuple[str, str]:
+    """Return why no sandbox can be started here, and what to do about it; empty if one can. It may take seconds.
+
+    `reaching`: one whose command reaches hosts.
+    """
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed", "sudo apt-get install bubblewrap"
     if not seccomp.machine():
         return f"there is no filter of system calls for {os.uname().machine}", "run it on x86_64 or aarch64"
     bounds = ShellSection()
     here = os.open("/usr", os.O_PATH | os.O_DIRECTORY)
+    mine, theirs = socket.socketpair()
     try:
-        with sandboxed("exit 42", here, bounds) as (line, handles, _):
+        with mine, theirs, sandboxed("exit 42", here, bounds, door=theirs.fileno() if reaching else None) as it:
+            line, handles, _ = it
             done = subprocess.run(  # noqa: S603
                 line, env=ENVIRONMENT, stdin=here, pass_fds=handles, capture_output=True, timeout=PROBE_S, check=False
             )

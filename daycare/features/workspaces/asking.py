@@ -43,7 +43,7 @@ class ChangeAsking:
         turn, _, steps = await self._store.turns.load(context.turn)
         [call] = [ToolCall(each.call_id, each.name, each.arguments) for each in steps if each.step == context.step]
         user = await self._store.people.get(agent.user) or User(id=agent.user, name=agent.user)
-        shown = CallAction(tool=call.name, arguments=arguments, old=old, new=new)
+        shown = CallAction(tool=call.name, arguments=arguments, where=what, old=old, new=new)
         if max(len(old or ""), len(new or "")) > ASKED_MAX_CHARS:
             shown = CallAction(tool=call.name, arguments=arguments)
         if len(shown.text) > ASKED_MAX_CHARS:
@@ -55,7 +55,7 @@ class ChangeAsking:
         because = f"it changes {what}, and this agent has limited access"[:200] if always else ""
         return await self._gate.ask(agent, user, turn, context.step, call, because, shown=shown)
 
-    async def was_made(self, context: ToolContext, now: bytes) -> bool:
+    async def was_made(self, context: ToolContext, now: bytes | None) -> bool:
         """Return whether this very call has made a file what it is now, before a crash."""
         change = await self._store.of(FileChangeRows).by_key(self.key(context))
         return change is not None and change.after_hash == mark_of(now)
