@@ -29,6 +29,7 @@ from daycare.features.history import HistoryFeature
 from daycare.features.history.prompts import PromptHistory
 from daycare.features.hooks import WebhooksFeature
 from daycare.features.logs import LogsFeature
+from daycare.features.mcp import McpFeature
 from daycare.features.models import Models
 from daycare.features.openai import OpenAIFeature
 from daycare.features.pairing import PairingFeature
@@ -112,7 +113,8 @@ class Daemon(Kernel):
             ShellFeature(core, self.workspaces),
             TrafficFeature(store, clock, self.supervisor.failures.trouble_of),
         ]
-        able += [Dashboard(), LogsFeature(self.home.log_file)]
+        self.mcp = McpFeature(core, self.catalogue, self.home.path / "mcp", self._secret, warn)
+        able += [self.mcp, Dashboard(), LogsFeature(self.home.log_file)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
@@ -166,6 +168,10 @@ class Daemon(Kernel):
         )
         self.commit_hooks = CommitHooks(self.keeper, bus, clock, self.hearers, self.features)
         store.subscribe(self.commit_hooks.committed, self.alarm.troubled)
+
+    def _secret(self, name: str) -> str | None:
+        token = self.store.secrets.get(name)
+        return None if token is None else self.vault.open(token)
 
     def _check_settings(self, config: AgentConfig) -> None:
         self.prompts.check(config)

@@ -7,7 +7,7 @@ adds. The daemon's home, people's files, sockets and devices are not there. No n
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -33,7 +33,7 @@ _SETTINGS: Final = (
     *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/ssl/certs"),
     *("/etc/ca-certificates.conf", "/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/magic"),
 )
-_PEOPLE: Final = {
+PEOPLE: Final = {
     "/etc/passwd": b"agent:x:1000:1000::/tmp:/bin/sh\n",
     "/etc/group": b"agent:x:1000:\n",
     "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\n",
@@ -53,33 +53,63 @@ _BOUND: Final = (
 _ENTER: Final = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec nice -n 10 "$@"'
 
 
-def arguments(workspace: int, bounds: ShellSection, files: dict[str, int], git: Sequence[str]) -> list[str]:
-    """Return bubblewrap's arguments. `workspace` is the folder's descriptor, `files` those of texts by path.
+def confined(files: dict[str, int], readable: Iterable[str], tmp_mb: int) -> list[str]:
+    """Return the arguments of bubblewrap for a system to read, without network, and nothing else.
 
-    `git` are the paths of repositories' own folders below the workspace.
+    `files` are the descriptors of texts by path, with that of the filter of system calls. What is to be seen or written
+    besides follows, and then `--remount-ro /`.
     """
-    place = "/proc/self/fd/0"
     wanted = [
         *("--unshare-user", "--uid", "1000", "--gid", "1000", "--unshare-ipc", "--unshare-pid", "--unshare-net"),
         *("--unshare-uts", "--hostname", "sandbox", "--unshare-cgroup-try", "--die-with-parent", "--new-session"),
         "--as-pid-1",
         *("--cap-drop", "ALL", "--seccomp", str(files["seccomp"])),
     ]
-    for path in (*_SYSTEM, *_SETTINGS, *(str(Path(each).expanduser()) for each in bounds.readable)):
+    for path in (*_SYSTEM, *_SETTINGS, *(str(Path(each).expanduser()) for each in readable)):
         wanted += ["--ro-bind-try", path, path]
-    for path in _PEOPLE:
+    for path in [each for each in files if each != "seccomp"]:
         wanted += ["--ro-bind-data", str(files[path]), path]
     wanted += ["--proc", "/proc", "--remount-ro", "/proc"]  # root may write the kernel's settings without any right
     wanted += ["--dev", "/dev"]
     for path in ("/tmp", "/dev/shm"):  # noqa: S108
-        wanted += ["--size", str(bounds.tmp_mb << 20), "--tmpfs", path]
-    wanted += ["--remount-ro", "/dev", "--bind", place, INSIDE]
+        wanted += ["--size", str(tmp_mb << 20), "--tmpfs", path]
+    return [*wanted, "--remount-ro", "/dev"]
+
+
+def arguments(workspace: int, bounds: ShellSection, files: dict[str, int], git: Sequence[str]) -> list[str]:
+    """Return bubblewrap's arguments. `workspace` is the folder's descriptor, `files` those of texts by path.
+
+    `git` are the paths of repositories' own folders below the workspace.
+    """
+    place = "/proc/self/fd/0"
+    wanted = [*confined(files, bounds.readable, bounds.tmp_mb), "--bind", place, INSIDE]
     for each in git:  # what git runs by itself; a mount cannot be renamed or replaced
         there = f"{INSIDE}/{each}"
         wanted += ["--ro-bind", f"{place}/{each}", there]
         if Path(f"/proc/self/fd/{workspace}/{each}/hooks").is_dir():
             wanted += ["--size", "4096", "--tmpfs", f"{there}/hooks", "--remount-ro", f"{there}/hooks"]
     return [*wanted, "--remount-ro", "/", "--chdir", INSIDE]
+
+
+def texts(handles: list[int], people: Mapping[str, bytes] = PEOPLE) -> dict[str, int]:
+    """Return the descriptors of what stands in a sandbox in place of some files, and of the filter of system calls.
+
+    All are added to `handles`, which are to be closed.
+    """
+    files = {path: _memory(text, handles) for path, text in people.items()}
+    files["seccomp"] = _memory(seccomp.program(), handles)
+    return files
+
+
+def entering(group: ControlGroup, told: Sequence[str], handles: list[int]) -> list[str]:
+    """Return the command line that enters a group and a sandbox made by these arguments; what runs there follows.
+
+    Raises `OSError` where nothing bounds the processes of a daemon that runs as root.
+    """
+    if os.geteuid() == 0 and "pids" not in group.bounds:
+        raise OSError("nothing bounds the processes of root here: run the daemon as another user")
+    inner = _memory(b"".join(each.encode() + b"\0" for each in told), handles)  # no path of ours is in /proc
+    return ["/bin/sh", "-c", _ENTER, "sh", *group.doors, "--", program(), "--args", str(inner), "--"]
 
 
 @contextmanager
@@ -92,18 +122,13 @@ def sandboxed(
     """
     handles: list[int] = []
     try:
-        files = {path: _memory(text, handles) for path, text in _PEOPLE.items()}
-        files["seccomp"] = _memory(seccomp.program(), handles)
-        told = arguments(workspace, bounds, files, repositories(workspace))
-        inner = _memory(b"".join(each.encode() + b"\0" for each in told), handles)  # no path of ours is in /proc
+        told = arguments(workspace, bounds, texts(handles), repositories(workspace))
         with control_group(bounds) as group:
-            if os.geteuid() == 0 and "pids" not in group.bounds:
-                raise OSError("nothing bounds the processes of root here: run the daemon as another user")
             memory = "" if "memory" in group.bounds else f" ulimit -v {bounds.memory_mb << 10};"
             script = _BOUND.format(
                 cpu=bounds.seconds, blocks=bounds.disk_mb << 11, memory=memory, processes=bounds.processes
             )
-            line = ["/bin/sh", "-c", _ENTER, "sh", *group.doors, "--", program(), "--args", str(inner), "--"]
+            line = entering(group, told, handles)
             yield [*line, "/bin/sh", "-c", script, "sh", command], tuple(handles), group
     finally:
         for handle in handles:

@@ -1,0 +1,238 @@
+"""One life of a server: its host process, what is asked of it, and what comes back.
+
+A request waits in a bounded queue until it is written; what was never written was surely not done, and what was is
+never written again.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from subprocess import PIPE
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from daycare.base.errors import BusyError, ConflictError, InvalidError, UncertainError
+from daycare.features.mcp import frames
+from daycare.features.mcp.frames import (
+    Call,
+    Cancel,
+    Ended,
+    Failed,
+    Listed,
+    McpFrame,
+    Open,
+    Ping,
+    Progress,
+    Result,
+    Said,
+)
+from daycare.plugin import Logger
+
+STOP_S: Final = 4.0  # for a host to end with its server
+FRAMES_MAX: Final = 64  # that wait to be written
+
+_READ_BYTES: Final = 64 * 1024
+_ERRORS_MAX_BYTES: Final = 4_096
+_LINES_A_MINUTE: Final = 60  # of a server's in the log
+_IDS: Final = count(1)
+
+
+@dataclass
+class _Waiting:
+    """A request and what came of it."""
+
+    told: Callable[[str], None]
+    done: trio.Event = field(default_factory=trio.Event)
+    written: bool = False
+    answer: Result | Failed | None = None
+
+
+class McpConnection:
+    """Speaks with one host. `listed` hears which tools there are, before anything that comes after is read."""
+
+    def __init__(self, opening: Open, log: Logger, listed: Callable[[Listed], Awaitable[None]]) -> None:
+        self.ready = trio.Event()
+        self.answered = 0  # calls so far
+        self.idle_since = trio.current_time()
+        self._opening = opening
+        self._log = log
+        self._listed = listed
+        self._outward, self._to_write = trio.open_memory_channel[tuple[McpFrame, _Waiting | None]](FRAMES_MAX)
+        self._waiting: dict[int, _Waiting] = {}
+        self._scope = trio.CancelScope()
+        self._problem: str | None = None  # why it ended, "" where that is fine
+        self._over = False
+        self._lines_left, self._lines_at = _LINES_A_MINUTE, trio.current_time()
+
+    @property
+    def busy(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._waiting)
+
+    async def run(self) -> str:
+        """Start it and speak with it until it ends; return why. Raises `OSError` if it cannot be started."""
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-P", "-m", "daycare.features.mcp.host"],
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
+            cwd=os.sep,
+            start_new_session=True,
+        )
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write, process)
+                    nursery.start_soon(self._read_errors, process)
+                    self._outward.send_nowait((self._opening, None))
+                    await self._read(process)
+                    nursery.cancel_scope.cancel()
+        finally:
+            self._over = True
+            for waiting in self._waiting.values():
+                waiting.done.set()
+            with trio.CancelScope(shield=True):
+                await _end(process)
+        return f"its host left with {process.returncode}" if self._problem is None else self._problem
+
+    def finish(self, why: str) -> None:
+        """End it; `why` is "" where nothing is wrong with it."""
+        self._problem = why if self._problem is None else self._problem
+        self._scope.cancel()
+
+    async def ping(self, deadline_s: float) -> None:
+        """Ask whether the server answers. Raises `UnavailableError`."""
+        await self._ask(Ping(id=next(_IDS)), deadline_s, lambda _: None)
+
+    async def call(
+        self, tool: str, digest: str, arguments: dict[str, Any], deadline_s: float, told: Callable[[str], None]
+    ) -> Result:
+        """Call a tool as it was approved of, and return its result; `told` hears how far it is.
+
+        Raises `InvalidError` MCP_ARGUMENTS, `ConflictError` MCP_CHANGED and `BusyError` MCP_BUSY for what was surely
+        not done, `UncertainError` MCP_UNSURE for what may have been.
+        """
+        frame = Call(id=next(_IDS), tool=tool, digest=digest, arguments=arguments)
+        try:
+            return await self._ask(frame, deadline_s, told)
+        finally:
+            self.idle_since = trio.current_time()
+
+    async def _ask(self, frame: Call | Ping, deadline_s: float, told: Callable[[str], None]) -> Result:
+        doing = f"asking {self._opening.server}"
+        waiting = _Waiting(told)
+        try:
+            if self._over:
+                raise trio.WouldBlock
+            self._outward.send_nowait((frame, waiting))
+        except trio.WouldBlock:
+            raise BusyError("MCP_BUSY", f"{doing}: it does not listen now; nothing was done", retry_after_s=5) from None
+        self._waiting[frame.id] = waiting
+        try:
+            with trio.move_on_after(deadline_s):
+                await waiting.done.wait()
+        finally:
+            del self._waiting[frame.id]
+            if waiting.answer is None and waiting.written and not self._over:
+                with suppress(trio.WouldBlock):
+                    self._outward.send_nowait((Cancel(id=frame.id), None))
+        match waiting.answer:
+            case Result():
+                self.answered += 1
+                return waiting.answer
+            case Failed(code=frames.WRONG, reason=reason):
+                raise InvalidError("MCP_ARGUMENTS", f"{doing}: {reason}", hint="correct the arguments")
+            case Failed(code=frames.CHANGED, reason=reason):
+                raise ConflictError("MCP_CHANGED", f"{doing}: {reason}", hint="tell the user; they can approve it")
+            case Failed(code=frames.NOT_SENT, reason=reason):
+                raise BusyError("MCP_BUSY", f"{doing}: {reason}", retry_after_s=5)
+            case Failed(reason=reason):
+                raise UncertainError("MCP_UNSURE", f"{doing}: {reason}")
+        why = (
+            f"it ended ({self._problem or 'nobody needed it'})" if self._over else f"no answer within {deadline_s:g} s"
+        )
+        if not waiting.written:
+            raise BusyError("MCP_BUSY", f"{doing}: {why}; nothing was done", retry_after_s=5)
+        raise UncertainError("MCP_UNSURE", f"{doing}: {why}")
+
+    # == the pipes =====================================================================================================
+
+    async def _read(self, process: trio.Process) -> None:
+        assert process.stdout is not None
+        whole = frames.Frames()
+        try:
+            while data := await process.stdout.receive_some(_READ_BYTES):
+                for each in whole.feed(bytes(data)):
+                    await self._frame(frames.from_host(each))
+        except (msgspec.DecodeError, frames.FrameTooLongError) as error:
+            self._problem = f"its host says what nobody understands: {error}"
+
+    async def _frame(self, frame: frames.Inward) -> None:
+        match frame:
+            case Result() | Failed():
+                if (waiting := self._waiting.get(frame.id)) is not None:
+                    waiting.answer = frame
+                    waiting.done.set()
+            case Progress():
+                if (waiting := self._waiting.get(frame.id)) is not None:
+                    waiting.told(frame.text)
+            case Listed():
+                await self._listed(frame)
+                self.ready.set()
+            case Said():
+                self._line(frame.text)
+            case Ended():
+                self._problem = frame.reason if self._problem is None else self._problem
+
+    async def _write(self, process: trio.Process) -> None:
+        assert process.stdin is not None
+        async for frame, waiting in self._to_write:
+            data = frames.encode(frame)
+            if waiting is not None:
+                waiting.written = True
+            try:
+                await process.stdin.send_all(data)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                return  # whoever reads finds out
+
+    async def _read_errors(self, process: trio.Process) -> None:
+        """Keep the end of what the host itself complains of: it is a defect of ours."""
+        assert process.stderr is not None
+        held = b""
+        async for data in process.stderr:
+            held = (held + bytes(data))[-_ERRORS_MAX_BYTES:]
+            last = held.decode(errors="replace").strip().rpartition("\n")[2]
+            self._log.warning("mcp_host", server=self._opening.server, line=last[: frames.REASON_MAX_CHARS])
+
+    def _line(self, text: str) -> None:
+        """Write a line of the server to the log, which redacts it; past some a minute only that there were more."""
+        now = trio.current_time()
+        if now - self._lines_at >= 60.0:
+            self._lines_left, self._lines_at = _LINES_A_MINUTE, now
+        self._lines_left -= 1
+        if self._lines_left == 0:
+            self._log.warning("mcp_lines_dropped", server=self._opening.server)
+        elif self._lines_left > 0:
+            self._log.info("mcp_says", server=self._opening.server, line=text[: frames.REASON_MAX_CHARS])
+
+
+async def _end(process: trio.Process) -> None:
+    """Let a host end in order, or make it."""
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    await process.stdin.aclose()
+    with trio.move_on_after(STOP_S):
+        while await process.stdout.receive_some(_READ_BYTES):  # it must not wait for somebody to read
+            pass
+        await process.wait()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+    await process.stdout.aclose()
+    await process.stderr.aclose()

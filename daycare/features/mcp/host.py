@@ -1,0 +1,295 @@
+"""The process that speaks with one server: `python -m daycare.features.mcp.host`, its pipes the daemon's end.
+
+The library of the protocol costs 45 MB and takes text from outside apart, so it runs here. The process ends with its
+input; one that gets stuck is ended by the kernel, by a bound of processor time that only a live one moves on.
+"""
+
+import logging
+import os
+import resource
+from contextlib import suppress
+from typing import Final
+
+import httpx2
+import mcp_types as types
+import trio
+from mcp.client.client import Client
+from mcp.client.session import IncomingMessage
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.exceptions import MCPError
+
+import daycare
+from daycare.base.error_boundary import causes, error_boundary
+from daycare.base.errors import DaycareError
+from daycare.features.mcp import frames
+from daycare.features.mcp.frames import (
+    Call,
+    Cancel,
+    Ended,
+    Failed,
+    FoundTool,
+    Listed,
+    Open,
+    Ping,
+    Progress,
+    Result,
+    Said,
+)
+from daycare.features.mcp.shapes import argument_flaw, found_tool, text_of
+from daycare.features.mcp.transports import Program, TooLongError, url
+
+CALLS_MAX: Final = 64
+PAGES_MAX: Final = 20
+LISTED_EVERY_S: Final = 1.0  # when its tools change; longer and longer while they go on changing
+LISTED_EVERY_MAX_S: Final = 60.0
+FRAMES_MAX: Final = 256  # that wait for the daemon to read
+MEMORY_BYTES: Final = 1024 * 1024 * 1024  # of addresses of this process
+CPU_S: Final = 30  # that it may be stuck for
+
+_PROGRESS_EVERY_S: Final = 0.5
+_READ_BYTES: Final = 64 * 1024
+
+
+class McpHost:
+    """One connection. `outward` takes frames for the daemon."""
+
+    def __init__(self, told: Open, outward: trio.MemorySendChannel[frames.McpFrame]) -> None:
+        self._told = told
+        self._outward = outward
+        self._client: Client
+        self._tools: dict[str, FoundTool] = {}
+        self._calls: dict[int, trio.CancelScope] = {}
+        self._changed = trio.Event()
+
+    async def run(self, inward: trio.MemoryReceiveChannel[frames.Outward]) -> None:
+        """Be connected until that ends by itself, or nobody asks for anything any more; say why."""
+        program = Program(self._told, self._says) if self._told.command else None
+        scope = trio.CancelScope(deadline=trio.current_time() + self._told.deadline_s)
+        why = ""
+        try:
+            with error_boundary("MCP_ENDED", self._told.server), scope:
+                self._client = Client(
+                    program.connected() if program is not None else url(self._told),
+                    client_info=types.Implementation(name="daycare", version=daycare.__version__),
+                    message_handler=self._hear,
+                    cache=None,
+                )
+                async with self._client:
+                    await self._list()
+                    scope.deadline = float("inf")
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(self._follow_changes)
+                        nursery.start_soon(self._listen)
+                        nursery.start_soon(self._serve, inward, nursery)
+                        await (program.ended if program is not None else trio.Event()).wait()
+                        nursery.cancel_scope.cancel()
+        except DaycareError as error:
+            why = _told(error)
+        if scope.cancelled_caught:
+            why = f"it was not connected within {self._told.deadline_s:g} s"
+        elif program is not None and program.ended.is_set():
+            why = f"it left with {program.code}"
+        await self._outward.send(Ended(reason=why or "it was ended"))
+
+    # -- its tools -----------------------------------------------------------------------------------------------------
+
+    async def _list(self) -> None:
+        found: list[FoundTool] = []
+        left_out, cursor = 0, None
+        for _ in range(PAGES_MAX):
+            page = await self._client.list_tools(cursor=cursor)
+            for tool in page.tools:
+                if len(found) < frames.TOOLS_MAX:
+                    found.append(found_tool(tool))
+                else:
+                    left_out += 1
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        tools = {tool.name: tool for tool in reversed(found)}  # of two with one name the first
+        left_out += len(found) - len(tools) + bool(cursor)
+        if tools != self._tools or not self._tools:
+            self._tools = tools
+            info = self._client.server_info
+            title, version = (info.title or info.name, info.version) if info is not None else ("", "")
+            await self._outward.send(
+                Listed(
+                    tools=tuple(reversed(tools.values())), title=title[:100], version=version[:40], left_out=left_out
+                )
+            )
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._changed.set()
+
+    async def _listen(self) -> None:
+        """Ask to be told of changes, where the protocol of the server wants that."""
+        while True:
+            try:
+                async with self._client.listen(tools_list_changed=True) as events:
+                    async for _ in events:
+                        self._changed.set()
+                return
+            except (ListenNotSupportedError, MCPError):
+                return
+            except SubscriptionLost:
+                self._changed.set()
+                await trio.sleep(LISTED_EVERY_MAX_S)
+
+    async def _follow_changes(self) -> None:
+        pause_s = LISTED_EVERY_S
+        while True:
+            with trio.move_on_after(LISTED_EVERY_MAX_S) as calm:
+                await self._changed.wait()
+            if calm.cancelled_caught:
+                pause_s = LISTED_EVERY_S
+                continue
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LISTED_EVERY_MAX_S)
+            self._changed = trio.Event()
+            await self._list()
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    async def _serve(self, inward: trio.MemoryReceiveChannel[frames.Outward], nursery: trio.Nursery) -> None:
+        async for frame in inward:
+            match frame:
+                case Call() if len(self._calls) < CALLS_MAX:
+                    nursery.start_soon(self._call, frame)
+                case Call():
+                    await self._fail(frame, frames.NOT_SENT, "too many calls at a time")
+                case Cancel():
+                    if (scope := self._calls.get(frame.id)) is not None:
+                        scope.cancel()
+                case Ping():
+                    nursery.start_soon(self._ping, frame)
+                case Open():
+                    pass  # there was one
+        nursery.cancel_scope.cancel()
+
+    async def _call(self, frame: Call) -> None:
+        tool = self._tools.get(frame.tool)
+        if tool is None or tool.digest != frame.digest:
+            await self._fail(frame, frames.CHANGED, "the server has changed what it says of this tool")
+            return
+        if flaw := argument_flaw(tool.schema, frame.arguments):
+            await self._fail(frame, frames.WRONG, flaw)
+            return
+        with trio.CancelScope() as scope:
+            self._calls[frame.id] = scope
+            try:
+                with error_boundary("MCP_CALL", "calling"):
+                    result = await self._client.call_tool(
+                        frame.tool, frame.arguments, progress_callback=self._progress(frame.id)
+                    )
+                await self._outward.send(Result(id=frame.id, text=text_of(result), failed=bool(result.is_error)))
+            except DaycareError as error:
+                known = error.__cause__
+                if isinstance(known, MCPError) and known.code != types.CONNECTION_CLOSED:
+                    text = known.message[: frames.RESULT_MAX_CHARS]  # an answer, too, in words of the server
+                    await self._outward.send(Result(id=frame.id, text=text, failed=True))
+                else:
+                    await self._fail(frame, frames.UNSURE, _told(error))
+            finally:
+                del self._calls[frame.id]
+
+    async def _ping(self, frame: Ping) -> None:
+        with error_boundary("MCP_PING", "asking"):
+            await self._client.list_tools()
+        await self._outward.send(Result(id=frame.id, text=""))
+
+    async def _fail(self, frame: Call, code: str, reason: str) -> None:
+        await self._outward.send(Failed(id=frame.id, code=code, reason=reason[: frames.REASON_MAX_CHARS]))
+
+    def _progress(self, call: int) -> ProgressFnT:
+        told_at = float("-inf")
+
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal told_at
+            if trio.current_time() - told_at >= _PROGRESS_EVERY_S:
+                told_at = trio.current_time()
+                share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+                await self._outward.send(Progress(id=call, text=f"{share} {(message or '')[:200]}".rstrip()))
+
+        return tell
+
+    def _says(self, line: str) -> None:
+        with suppress(trio.WouldBlock):  # a flood of lines is worth no memory
+            self._outward.send_nowait(Said(text=line))
+
+
+def _told(error: DaycareError) -> str:
+    """Return what went wrong in words that are none of the server's: models read them as the daemon's own."""
+    for cause in causes(error):
+        if isinstance(cause, OSError | TooLongError | httpx2.TransportError):
+            return str(cause)[: frames.REASON_MAX_CHARS]
+        if isinstance(cause, httpx2.HTTPStatusError):
+            return f"it answers with status {cause.response.status_code}"
+        if isinstance(cause, MCPError):
+            return f"it answers with error {cause.code}"
+    last = [type(cause).__name__ for cause in causes(error) if not isinstance(cause, BaseExceptionGroup)]
+    return f"its answer could not be read ({last[-1]})"
+
+
+async def main(given: int, taken: int) -> None:
+    """Serve the daemon at the ends of two pipes."""
+    async with trio.lowlevel.FdStream(given) as stream, trio.lowlevel.FdStream(taken) as out:
+        whole = frames.Frames()
+        first: list[bytes] = []
+        while not first:
+            data = await stream.receive_some(_READ_BYTES)
+            if not data:
+                return
+            first = whole.feed(bytes(data))
+        told = frames.from_daemon(first[0])
+        assert isinstance(told, Open)
+        to_host, inward = trio.open_memory_channel[frames.Outward](CALLS_MAX)
+        outward, to_daemon = trio.open_memory_channel[frames.McpFrame](FRAMES_MAX)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_still_alive)
+            nursery.start_soon(_write, to_daemon, out, nursery.cancel_scope)
+            nursery.start_soon(_read, stream, whole, first[1:], to_host)
+            async with outward:
+                await McpHost(told, outward).run(inward)
+
+
+async def _read(
+    stream: trio.abc.ReceiveStream,
+    whole: frames.Frames,
+    found: list[bytes],
+    to_host: trio.MemorySendChannel[frames.Outward],
+) -> None:
+    async with to_host:
+        while True:
+            for each in found:
+                await to_host.send(frames.from_daemon(each))
+            data = await stream.receive_some(_READ_BYTES)
+            if not data:
+                return
+            found = whole.feed(bytes(data))
+
+
+async def _write(
+    to_daemon: trio.MemoryReceiveChannel[frames.McpFrame], out: trio.abc.SendStream, over: trio.CancelScope
+) -> None:
+    async for frame in to_daemon:
+        await out.send_all(frames.encode(frame))
+    over.cancel()
+
+
+async def _still_alive() -> None:
+    """Move the bound of processor time on, for as long as this loop runs."""
+    while True:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + CPU_S, resource.RLIM_INFINITY))
+        await trio.sleep(CPU_S / 3)
+
+
+if __name__ == "__main__":
+    logging.disable()
+    ends = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for each in (0, 1):  # what a library prints must not be taken for a frame
+        os.dup2(nothing, each)
+    trio.run(main, *ends)
