@@ -12,7 +12,6 @@ import trio.testing
 from msgspec.structs import replace
 
 from daycare.base.mcp_settings import McpServer
-from daycare.config import Config
 from tests.tools.scene import Scene, scene_of, settings
 
 ALL = ("/ann/**",)
@@ -37,9 +36,7 @@ class Stub:
     def settings(self, **more: Any) -> McpServer:
         stub = Path(__file__).parent / "stub.py"
         command = (sys.executable, str(stub), str(self.folder))
-        return McpServer(
-            command=command, allow=ALL, readable=(str(stub.parent),), writable=(str(self.folder),), **more
-        )
+        return McpServer(command=command, allow=ALL, readable=(str(stub.parent),), writable=(str(self.folder),), **more)
 
     @property
     def calls(self) -> list[str]:
@@ -47,14 +44,10 @@ class Stub:
         return file.read_text().splitlines() if file.exists() else []
 
 
-def with_servers(config: Config | None = None, **servers: McpServer) -> Config:
-    return replace(config or settings(), mcp=servers)
-
-
 @asynccontextmanager
 async def house_of(tmp: Path, **servers: McpServer) -> AsyncIterator[Scene]:
     """A house that begins with these; files of the store, so that another one can go on."""
-    async with scene_of(tmp, with_servers(**servers)) as scene:
+    async with scene_of(tmp, replace(settings(), mcp=servers)) as scene:
         yield scene
 
 

@@ -104,7 +104,7 @@ async def test_a_server_that_only_fails_is_left_alone_until_somebody_says_so(
         with pytest.raises(DaycareError, match="left alone"):
             await servers.test("stub")
         assert state(scene, "stub") == "left_alone"
-        [finding] = [each for each in await scene.house.daemon.mcp.findings()]
+        [finding] = await scene.house.daemon.mcp.findings()
         assert not finding.ok and "left with 7" in finding.text and finding.hint == "daycare mcp restart stub"
         (stub.folder / "crash").unlink()
         with patience():

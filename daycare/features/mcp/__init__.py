@@ -28,10 +28,11 @@ class McpFeature(Feature):
         self.servers = McpServers(core, catalogue, folder, secret, warn)
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
-        """Return `/v1/mcp` and what is below it."""
+        """Return `/v1/mcp` and what is below it, and `/mcp` for clients of the protocol."""
         from daycare.features.mcp.faces import McpRoutes
+        from daycare.features.mcp.serving import McpServing
 
-        return McpRoutes(self.servers).routes()
+        return [*McpRoutes(self.servers).routes(), *McpServing(self._core.owner).routes()]
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what keeps the servers."""

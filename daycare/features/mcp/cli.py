@@ -1,6 +1,6 @@
 """Commands about MCP servers: how they are, what tools they have, and the yes that these need."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -16,7 +16,9 @@ from daycare.features.mcp import operations as ops
 
 app = typer.Typer(rich_markup_mode=None)
 
-_WAITING = ("new", "changed")
+POST_S: Final = 660.0  # a question may wait for ten minutes
+
+_WAITING: Final = ("new", "changed")
 
 
 @default_command(app, examples="daycare mcp\ndaycare mcp approve github")
@@ -129,3 +131,30 @@ operation(
     lambda it: f"{it['server']} runs again",
     examples="daycare mcp restart github",
 )
+
+
+@command(app, "serve", examples="daycare mcp serve\ndaycare mcp serve --url https://home.example --token-env TOKEN")
+def serve(
+    cli: Cli,
+    *,
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="A daemon elsewhere, in the name of a token.")] = "",
+    token_env: Annotated[
+        str, typer.Option("--token-env", metavar="VARIABLE", help="The environment variable that holds the token.")
+    ] = "",
+) -> None:
+    """Be an MCP server for another program: stdio, with the tools send, ask, memory_search and list_agents.
+
+    It speaks with the daemon of this home in the name of its operator, or with one elsewhere.
+    """
+    from daycare.features.mcp.stdio import Elsewhere, serve_stdio
+
+    if bool(url) != bool(token_env):
+        raise InvalidError(
+            "USAGE", "serving: --url and --token-env are given together", hint="daycare mcp serve --help"
+        )
+    if url:
+        with Elsewhere(url, token_env) as elsewhere:
+            serve_stdio(elsewhere.post)
+        return
+    with cli.connect(work=True) as client:
+        serve_stdio(lambda message: client.call("POST", "/mcp", message, timeout_s=POST_S))

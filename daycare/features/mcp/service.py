@@ -23,9 +23,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import trio
 
-from daycare.base.errors import NotFoundError, SetupError, UnavailableError
+from daycare.base.errors import ConflictError, NotFoundError, SetupError, UnavailableError
 from daycare.base.events import McpChanged
 from daycare.base.mcp_settings import McpServer, literal_network
 from daycare.base.path import Kind, Pattern
@@ -43,6 +44,7 @@ from daycare.store.retry import with_retry
 from daycare.tools.catalogue import Catalogue
 
 PING_S: Final = 10.0
+SHOWN_MAX_CHARS: Final = 64_000  # of the tools of one server in a prompt: some 16,000 tokens
 
 Secret = Callable[[str], str | None]
 Warn = Callable[..., Awaitable[None]]
@@ -192,8 +194,17 @@ class McpServers:
         return await keeper.call(pinned.tool, pinned.approved, arguments, told)
 
     async def approve(self, name: str, digests: Mapping[str, str], by: str) -> list[PinnedTool]:
-        """Approve of tools as they were seen. Raises as `McpToolRows.approve`."""
+        """Approve of tools as they were seen. Raises as `McpToolRows.approve`, and `ConflictError` MCP_TOO_LONG."""
         self._get(name)
+        known = await self._rows.find(name)
+        shown = [each.now for each in known if each.state == "approved" or each.tool in digests]
+        if sum(len(each.description) + len(msgspec.json.encode(each.schema)) for each in shown) > SHOWN_MAX_CHARS:
+            raise ConflictError(
+                "MCP_TOO_LONG",
+                f"approving of {len(digests)} tools of {name}: together they would take over {SHOWN_MAX_CHARS}"
+                " characters of a prompt",
+                hint=f"approve of fewer: daycare mcp approve {name} TOOL...",
+            )
         pinned = await self._rows.approve(name, digests, by)
         self._offer(name, pinned)
         return pinned
