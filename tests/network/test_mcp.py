@@ -9,7 +9,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.features.mcp.connection import McpConnection
-from daycare.features.mcp.frames import FoundTool, Listed, Open
+from daycare.features.mcp.frames import FoundTool, McpListed, McpOpen
 from daycare.observe import log
 from tests.network.conftest import Json, Network
 
@@ -58,11 +58,11 @@ def test_what_is_no_request_of_the_protocol_is_told_so(network: Network) -> None
     assert (notified.status_code, notified.content) == (202, b"")
 
 
-async def _asked(opening: Open) -> tuple[tuple[FoundTool, ...], str]:
-    found: list[Listed] = []
+async def _asked(opening: McpOpen) -> tuple[tuple[FoundTool, ...], str]:
+    found: list[McpListed] = []
     text = ""
 
-    async def listed(it: Listed) -> None:
+    async def listed(it: McpListed) -> None:
         found.append(it)
 
     connection = McpConnection(opening, log.logger("test"), listed)
@@ -83,7 +83,7 @@ async def _asked(opening: Open) -> tuple[tuple[FoundTool, ...], str]:
 
 
 def test_the_library_of_the_protocol_speaks_with_it_over_http_and_stdio(network: Network, tmp_path: Path) -> None:
-    over_http = Open(
+    over_http = McpOpen(
         server="home",
         deadline_s=60,
         url=f"http://127.0.0.1:{network.port}/mcp",
@@ -94,11 +94,11 @@ def test_the_library_of_the_protocol_speaks_with_it_over_http_and_stdio(network:
     assert [each.name for each in tools] == TOOLS and not any(each.refused for each in tools)
     assert "/ann/direct" in text
     command = (sys.executable, "-m", "daycare", "mcp", "serve", "--home", str(network.home))
-    over_stdio = Open(server="home", deadline_s=60, command=command, folder=str(tmp_path), sandbox=False)
+    over_stdio = McpOpen(server="home", deadline_s=60, command=command, folder=str(tmp_path), sandbox=False)
     assert trio.run(_asked, over_stdio)[0] == tools
     why = trio.run(_ended, replace(over_http, networks=()))
     assert "not on the public Internet" in why, "the settings do not name the address"
 
 
-async def _ended(opening: Open) -> str:
+async def _ended(opening: McpOpen) -> str:
     return await McpConnection(opening, log.logger("test"), lambda _: trio.sleep_forever()).run()

@@ -20,7 +20,7 @@ VOID: Final = "a right or a limit of the moment: one from a time that is still t
 TIMES: Final = {
     TOLD: """api_tokens.created_at api_tokens.used_at
         approval_grants.created_at approval_messages.created_at approvals.created_at
-        file_changes.created_at file_changes.undone_at
+        file_changes.created_at file_changes.undone_at mcp_tools.approved_at mcp_tools.found_at
         behaviour_states.at budgets.updated_at call_grants.created_at connector_memory.at
         cron_jobs.created_at cron_jobs.removed_at cron_jobs.updated_at
         cron_runs.started_at cron_runs.until_at dead_letters.replayed_at documents.created_at

@@ -146,15 +146,15 @@ def serve(
 
     It speaks with the daemon of this home in the name of its operator, or with one elsewhere.
     """
-    from daycare.features.mcp.stdio import Elsewhere, serve_stdio
+    from daycare.features.mcp.stdio import RemoteDaemon, serve_stdio
 
     if bool(url) != bool(token_env):
         raise InvalidError(
             "USAGE", "serving: --url and --token-env are given together", hint="daycare mcp serve --help"
         )
     if url:
-        with Elsewhere(url, token_env) as elsewhere:
-            serve_stdio(elsewhere.post)
+        with RemoteDaemon(url, token_env) as remote:
+            serve_stdio(remote.post)
         return
     with cli.connect(work=True) as client:
         serve_stdio(lambda message: client.call("POST", "/mcp", message, timeout_s=POST_S))

@@ -20,17 +20,17 @@ import trio
 from daycare.base.errors import BusyError, ConflictError, InvalidError, UncertainError
 from daycare.features.mcp import frames
 from daycare.features.mcp.frames import (
-    Call,
-    Cancel,
-    Ended,
-    Failed,
-    Listed,
+    McpCall,
+    McpCancel,
+    McpEnded,
+    McpFailed,
     McpFrame,
-    Open,
-    Ping,
-    Progress,
-    Result,
-    Said,
+    McpListed,
+    McpOpen,
+    McpPing,
+    McpProgress,
+    McpResult,
+    McpSaid,
 )
 from daycare.plugin import Logger
 
@@ -50,13 +50,13 @@ class _Waiting:
     told: Callable[[str], None]
     done: trio.Event = field(default_factory=trio.Event)
     written: bool = False
-    answer: Result | Failed | None = None
+    answer: McpResult | McpFailed | None = None
 
 
 class McpConnection:
     """Speaks with one host. `listed` hears which tools there are, before anything that comes after is read."""
 
-    def __init__(self, opening: Open, log: Logger, listed: Callable[[Listed], Awaitable[None]]) -> None:
+    def __init__(self, opening: McpOpen, log: Logger, listed: Callable[[McpListed], Awaitable[None]]) -> None:
         self.ready = trio.Event()
         self.answered = 0  # calls so far
         self.idle_since = trio.current_time()
@@ -109,23 +109,23 @@ class McpConnection:
 
     async def ping(self, deadline_s: float) -> None:
         """Ask whether the server answers. Raises `UnavailableError`."""
-        await self._ask(Ping(id=next(_IDS)), deadline_s, lambda _: None)
+        await self._ask(McpPing(id=next(_IDS)), deadline_s, lambda _: None)
 
     async def call(
         self, tool: str, digest: str, arguments: dict[str, Any], deadline_s: float, told: Callable[[str], None]
-    ) -> Result:
+    ) -> McpResult:
         """Call a tool as it was approved of, and return its result; `told` hears how far it is.
 
         Raises `InvalidError` MCP_ARGUMENTS, `ConflictError` MCP_CHANGED and `BusyError` MCP_BUSY for what was surely
         not done, `UncertainError` MCP_UNSURE for what may have been.
         """
-        frame = Call(id=next(_IDS), tool=tool, digest=digest, arguments=arguments)
+        frame = McpCall(id=next(_IDS), tool=tool, digest=digest, arguments=arguments)
         try:
             return await self._ask(frame, deadline_s, told)
         finally:
             self.idle_since = trio.current_time()
 
-    async def _ask(self, frame: Call | Ping, deadline_s: float, told: Callable[[str], None]) -> Result:
+    async def _ask(self, frame: McpCall | McpPing, deadline_s: float, told: Callable[[str], None]) -> McpResult:
         doing = f"asking {self._opening.server}"
         waiting = _Waiting(told)
         try:
@@ -142,18 +142,18 @@ class McpConnection:
             del self._waiting[frame.id]
             if waiting.answer is None and waiting.written and not self._over:
                 with suppress(trio.WouldBlock):
-                    self._outward.send_nowait((Cancel(id=frame.id), None))
+                    self._outward.send_nowait((McpCancel(id=frame.id), None))
         match waiting.answer:
-            case Result():
+            case McpResult():
                 self.answered += 1
                 return waiting.answer
-            case Failed(code=frames.WRONG, reason=reason):
+            case McpFailed(code=frames.WRONG, reason=reason):
                 raise InvalidError("MCP_ARGUMENTS", f"{doing}: {reason}", hint="correct the arguments")
-            case Failed(code=frames.CHANGED, reason=reason):
+            case McpFailed(code=frames.CHANGED, reason=reason):
                 raise ConflictError("MCP_CHANGED", f"{doing}: {reason}", hint="tell the user; they can approve it")
-            case Failed(code=frames.NOT_SENT, reason=reason):
+            case McpFailed(code=frames.NOT_SENT, reason=reason):
                 raise BusyError("MCP_BUSY", f"{doing}: {reason}", retry_after_s=5)
-            case Failed(reason=reason):
+            case McpFailed(reason=reason):
                 raise UncertainError("MCP_UNSURE", f"{doing}: {reason}")
         why = (
             f"it ended ({self._problem or 'nobody needed it'})" if self._over else f"no answer within {deadline_s:g} s"
@@ -166,7 +166,7 @@ class McpConnection:
 
     async def _read(self, process: trio.Process) -> None:
         assert process.stdout is not None
-        whole = frames.Frames()
+        whole = frames.McpFrames()
         try:
             while data := await process.stdout.receive_some(_READ_BYTES):
                 for each in whole.feed(bytes(data)):
@@ -176,19 +176,19 @@ class McpConnection:
 
     async def _frame(self, frame: frames.Inward) -> None:
         match frame:
-            case Result() | Failed():
+            case McpResult() | McpFailed():
                 if (waiting := self._waiting.get(frame.id)) is not None:
                     waiting.answer = frame
                     waiting.done.set()
-            case Progress():
+            case McpProgress():
                 if (waiting := self._waiting.get(frame.id)) is not None:
                     waiting.told(frame.text)
-            case Listed():
+            case McpListed():
                 await self._listed(frame)
                 self.ready.set()
-            case Said():
+            case McpSaid():
                 self._line(frame.text)
-            case Ended():
+            case McpEnded():
                 self._problem = frame.reason if self._problem is None else self._problem
 
     async def _write(self, process: trio.Process) -> None:

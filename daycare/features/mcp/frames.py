@@ -33,7 +33,7 @@ class McpFrame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 # == from the daemon ===================================================================================================
 
 
-class Open(McpFrame, frozen=True, kw_only=True, tag="open"):
+class McpOpen(McpFrame, frozen=True, kw_only=True, tag="open"):
     """Connect: start `command` with exactly this environment, its bounds as the sandbox takes them, or go to `url`.
 
     `folder` is the server's own, "" for none. `networks` may be reached besides the public Internet.
@@ -55,7 +55,7 @@ class Open(McpFrame, frozen=True, kw_only=True, tag="open"):
     networks: tuple[str, ...] = ()
 
 
-class Call(McpFrame, frozen=True, kw_only=True, tag="call"):
+class McpCall(McpFrame, frozen=True, kw_only=True, tag="call"):
     """Call a tool, if what the server says of it has this digest still."""
 
     id: int
@@ -64,19 +64,19 @@ class Call(McpFrame, frozen=True, kw_only=True, tag="call"):
     arguments: dict[str, Any]
 
 
-class Cancel(McpFrame, frozen=True, kw_only=True, tag="cancel"):
+class McpCancel(McpFrame, frozen=True, kw_only=True, tag="cancel"):
     """Nobody waits for a call any more."""
 
     id: int
 
 
-class Ping(McpFrame, frozen=True, kw_only=True, tag="ping"):
-    """Ask the server whether it is there; the answer is a `Result`."""
+class McpPing(McpFrame, frozen=True, kw_only=True, tag="ping"):
+    """Ask the server whether it is there; the answer is a `McpResult`."""
 
     id: int
 
 
-Outward = Open | Call | Cancel | Ping
+Outward = McpOpen | McpCall | McpCancel | McpPing
 
 
 # == from the host =====================================================================================================
@@ -97,7 +97,7 @@ class FoundTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused: str = ""
 
 
-class Listed(McpFrame, frozen=True, kw_only=True, tag="listed"):
+class McpListed(McpFrame, frozen=True, kw_only=True, tag="listed"):
     """The tools that there are now; sent once it is connected, and whenever they change. `version` is the server's."""
 
     tools: tuple[FoundTool, ...]
@@ -106,14 +106,14 @@ class Listed(McpFrame, frozen=True, kw_only=True, tag="listed"):
     left_out: int = 0
 
 
-class Progress(McpFrame, frozen=True, kw_only=True, tag="progress"):
+class McpProgress(McpFrame, frozen=True, kw_only=True, tag="progress"):
     """How far a call is."""
 
     id: int
     text: str
 
 
-class Result(McpFrame, frozen=True, kw_only=True, tag="result"):
+class McpResult(McpFrame, frozen=True, kw_only=True, tag="result"):
     """What came of a call; `failed`: the server says that it did not work."""
 
     id: int
@@ -121,7 +121,7 @@ class Result(McpFrame, frozen=True, kw_only=True, tag="result"):
     failed: bool = False
 
 
-class Failed(McpFrame, frozen=True, kw_only=True, tag="failed"):
+class McpFailed(McpFrame, frozen=True, kw_only=True, tag="failed"):
     """Why nothing came of a call, by one of the codes above."""
 
     id: int
@@ -129,19 +129,19 @@ class Failed(McpFrame, frozen=True, kw_only=True, tag="failed"):
     reason: str
 
 
-class Said(McpFrame, frozen=True, kw_only=True, tag="said"):
+class McpSaid(McpFrame, frozen=True, kw_only=True, tag="said"):
     """A line that the server has written to its log."""
 
     text: str
 
 
-class Ended(McpFrame, frozen=True, kw_only=True, tag="ended"):
+class McpEnded(McpFrame, frozen=True, kw_only=True, tag="ended"):
     """The connection is over, and why; the last frame."""
 
     reason: str
 
 
-Inward = Listed | Progress | Result | Failed | Said | Ended
+Inward = McpListed | McpProgress | McpResult | McpFailed | McpSaid | McpEnded
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 from_host: Final = msgspec.msgpack.Decoder(Inward).decode
@@ -160,7 +160,7 @@ def encode(frame: McpFrame) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-class Frames:
+class McpFrames:
     """Puts frames together from what comes of them."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.mcp_settings import McpServer
 from daycare.features.mcp.connection import McpConnection
-from daycare.features.mcp.frames import Result
+from daycare.features.mcp.frames import McpResult
 
 CONNECT_S: Final = 60.0  # an interpreter with a large library, on a busy machine
 WAITED_S: Final = 40.0  # for it by one call, and
@@ -102,7 +102,7 @@ class McpKeeper:
             return self._connection
         raise UnavailableError("MCP_DOWN", f"starting {self.name}: it takes long", retry_after_s=30)
 
-    async def call(self, tool: str, digest: str, arguments: dict[str, Any], told: Callable[[str], None]) -> Result:
+    async def call(self, tool: str, digest: str, arguments: dict[str, Any], told: Callable[[str], None]) -> McpResult:
         """Call a tool. Raises as `connected` and as `McpConnection.call`, and `BusyError` MCP_BUSY."""
         connection = await self.connected()
         with trio.move_on_after(PLACE_S) as late:

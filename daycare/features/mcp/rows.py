@@ -35,7 +35,7 @@ class McpToolRows(Rows):
         Table(
             "mcp_tools",
             called="tools of MCP servers",
-            why="whoever moves in looks at the tools of a server and approves of them there",
+            why="the operator looks at the tools of a server there, and approves of them",
             what="tools of MCP servers",
             query="SELECT 0",
         ),

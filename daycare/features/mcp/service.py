@@ -33,7 +33,7 @@ from daycare.base.path import Kind, Pattern
 from daycare.base.path import Path as AgentPath
 from daycare.feature import Core
 from daycare.features.mcp.connection import McpConnection
-from daycare.features.mcp.frames import Listed, Open, Result
+from daycare.features.mcp.frames import McpListed, McpOpen, McpResult
 from daycare.features.mcp.keeper import CONNECT_S, McpKeeper
 from daycare.features.mcp.records import McpNews, PinnedTool, ShownServer
 from daycare.features.mcp.rows import McpToolRows
@@ -61,7 +61,7 @@ class McpServers:
         self._secret = secret
         self._warn = warn
         self._keepers: dict[str, tuple[McpKeeper, trio.CancelScope]] = {}
-        self._listed: dict[str, Listed] = {}  # what each has said last
+        self._listed: dict[str, McpListed] = {}  # what each has said last
         self._offered: dict[str, dict[str, McpTool]] = {}
         self._waiting: dict[str, int] = {}
         self._changed = trio.Event()
@@ -108,16 +108,16 @@ class McpServers:
             self._opening(name, settings), log.logger("daycare.mcp"), lambda listed: self._hear(name, listed)
         )
 
-    def _opening(self, name: str, it: McpServer) -> Open:
+    def _opening(self, name: str, it: McpServer) -> McpOpen:
         """Return what a host is told. Raises `SetupError` for a secret that is not stored."""
         if it.url:
             networks = tuple(filter(None, (*it.private, literal_network(it.url))))
             token = self._opened(name, it.key) if it.key else ""
-            return Open(server=name, deadline_s=CONNECT_S, url=it.url, token=token, networks=networks)
+            return McpOpen(server=name, deadline_s=CONNECT_S, url=it.url, token=token, networks=networks)
         folder = self._folder / name
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         secrets = {variable: self._opened(name, key) for variable, key in it.secrets.items()}
-        return Open(
+        return McpOpen(
             server=name,
             deadline_s=CONNECT_S,
             command=it.command,
@@ -139,7 +139,7 @@ class McpServers:
             )
         return value
 
-    async def _hear(self, name: str, listed: Listed) -> None:
+    async def _hear(self, name: str, listed: McpListed) -> None:
         """Take what a server has now: committed, then offered as far as a person has approved of it."""
         if name not in self._keepers:
             return
@@ -188,7 +188,7 @@ class McpServers:
 
     # == what is asked of them =========================================================================================
 
-    async def call(self, pinned: PinnedTool, arguments: dict[str, Any], told: Callable[[str], None]) -> Result:
+    async def call(self, pinned: PinnedTool, arguments: dict[str, Any], told: Callable[[str], None]) -> McpResult:
         """Call a tool as it was approved of. Raises as `McpKeeper.call`, and `NotFoundError` MCP_UNKNOWN."""
         keeper = self._get(pinned.server)
         return await keeper.call(pinned.tool, pinned.approved, arguments, told)

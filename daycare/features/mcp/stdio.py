@@ -24,7 +24,7 @@ Post = Callable[[dict[str, Any]], dict[str, Any]]
 _INTERNAL, _PARSE = -32603, -32700
 
 
-class Elsewhere:
+class RemoteDaemon:
     """A daemon that a URL leads to, in the name of a token. Raises `InvalidError` USAGE where there is none."""
 
     def __init__(self, url: str, token_env: str) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from daycare.base.messages import Origin
 from daycare.base.tool import Sourced
-from daycare.features.mcp.frames import Result
+from daycare.features.mcp.frames import McpResult
 from daycare.features.mcp.records import PinnedTool
 from daycare.plugin import ToolContext, ToolSpec
 
@@ -21,7 +21,7 @@ ARGUMENTS_MAX_BYTES: Final = 1024 * 1024
 _other_signs: Final = re.compile(r"[^A-Za-z0-9_-]")
 _NAME_MAX_CHARS: Final = 64  # that providers take
 
-CallTool = Callable[[PinnedTool, dict[str, Any], Callable[[str], None]], Awaitable[Result]]
+CallTool = Callable[[PinnedTool, dict[str, Any], Callable[[str], None]], Awaitable[McpResult]]
 
 
 def called(server: str, tool: str) -> str:

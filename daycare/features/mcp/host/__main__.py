@@ -1,8 +1,4 @@
-"""The process that speaks with one server: `python -m daycare.features.mcp.host`, its pipes the daemon's end.
-
-The library of the protocol costs 45 MB and takes text from outside apart, so it runs here. The process ends with its
-input; one that gets stuck is ended by the kernel, by a bound of processor time that only a live one moves on.
-"""
+"""One connection, from the first frame to the last."""
 
 import logging
 import os
@@ -24,20 +20,20 @@ from daycare.base.error_boundary import causes, error_boundary
 from daycare.base.errors import DaycareError
 from daycare.features.mcp import frames
 from daycare.features.mcp.frames import (
-    Call,
-    Cancel,
-    Ended,
-    Failed,
     FoundTool,
-    Listed,
-    Open,
-    Ping,
-    Progress,
-    Result,
-    Said,
+    McpCall,
+    McpCancel,
+    McpEnded,
+    McpFailed,
+    McpListed,
+    McpOpen,
+    McpPing,
+    McpProgress,
+    McpResult,
+    McpSaid,
 )
-from daycare.features.mcp.shapes import argument_flaw, found_tool, text_of
-from daycare.features.mcp.transports import Program, TooLongError, url
+from daycare.features.mcp.host.shapes import argument_flaw, found_tool, text_of
+from daycare.features.mcp.host.transports import Program, TooLongError, url
 
 CALLS_MAX: Final = 64
 PAGES_MAX: Final = 20
@@ -54,7 +50,7 @@ _READ_BYTES: Final = 64 * 1024
 class McpHost:
     """One connection. `outward` takes frames for the daemon."""
 
-    def __init__(self, told: Open, outward: trio.MemorySendChannel[frames.McpFrame]) -> None:
+    def __init__(self, told: McpOpen, outward: trio.MemorySendChannel[frames.McpFrame]) -> None:
         self._told = told
         self._outward = outward
         self._client: Client
@@ -90,7 +86,7 @@ class McpHost:
             why = f"it was not connected within {self._told.deadline_s:g} s"
         elif program is not None and program.ended.is_set():
             why = f"it left with {program.code}"
-        await self._outward.send(Ended(reason=why or "it was ended"))
+        await self._outward.send(McpEnded(reason=why or "it was ended"))
 
     # -- its tools -----------------------------------------------------------------------------------------------------
 
@@ -114,7 +110,7 @@ class McpHost:
             info = self._client.server_info
             title, version = (info.title or info.name, info.version) if info is not None else ("", "")
             await self._outward.send(
-                Listed(
+                McpListed(
                     tools=tuple(reversed(tools.values())), title=title[:100], version=version[:40], left_out=left_out
                 )
             )
@@ -155,20 +151,20 @@ class McpHost:
     async def _serve(self, inward: trio.MemoryReceiveChannel[frames.Outward], nursery: trio.Nursery) -> None:
         async for frame in inward:
             match frame:
-                case Call() if len(self._calls) < CALLS_MAX:
+                case McpCall() if len(self._calls) < CALLS_MAX:
                     nursery.start_soon(self._call, frame)
-                case Call():
+                case McpCall():
                     await self._fail(frame, frames.NOT_SENT, "too many calls at a time")
-                case Cancel():
+                case McpCancel():
                     if (scope := self._calls.get(frame.id)) is not None:
                         scope.cancel()
-                case Ping():
+                case McpPing():
                     nursery.start_soon(self._ping, frame)
-                case Open():
+                case McpOpen():
                     pass  # there was one
         nursery.cancel_scope.cancel()
 
-    async def _call(self, frame: Call) -> None:
+    async def _call(self, frame: McpCall) -> None:
         tool = self._tools.get(frame.tool)
         if tool is None or tool.digest != frame.digest:
             await self._fail(frame, frames.CHANGED, "the server has changed what it says of this tool")
@@ -183,24 +179,24 @@ class McpHost:
                     result = await self._client.call_tool(
                         frame.tool, frame.arguments, progress_callback=self._progress(frame.id)
                     )
-                await self._outward.send(Result(id=frame.id, text=text_of(result), failed=bool(result.is_error)))
+                await self._outward.send(McpResult(id=frame.id, text=text_of(result), failed=bool(result.is_error)))
             except DaycareError as error:
                 known = error.__cause__
                 if isinstance(known, MCPError) and known.code != types.CONNECTION_CLOSED:
                     text = known.message[: frames.RESULT_MAX_CHARS]  # an answer, too, in words of the server
-                    await self._outward.send(Result(id=frame.id, text=text, failed=True))
+                    await self._outward.send(McpResult(id=frame.id, text=text, failed=True))
                 else:
                     await self._fail(frame, frames.UNSURE, _told(error))
             finally:
                 del self._calls[frame.id]
 
-    async def _ping(self, frame: Ping) -> None:
+    async def _ping(self, frame: McpPing) -> None:
         with error_boundary("MCP_PING", "asking"):
             await self._client.list_tools()
-        await self._outward.send(Result(id=frame.id, text=""))
+        await self._outward.send(McpResult(id=frame.id, text=""))
 
-    async def _fail(self, frame: Call, code: str, reason: str) -> None:
-        await self._outward.send(Failed(id=frame.id, code=code, reason=reason[: frames.REASON_MAX_CHARS]))
+    async def _fail(self, frame: McpCall, code: str, reason: str) -> None:
+        await self._outward.send(McpFailed(id=frame.id, code=code, reason=reason[: frames.REASON_MAX_CHARS]))
 
     def _progress(self, call: int) -> ProgressFnT:
         told_at = float("-inf")
@@ -210,13 +206,13 @@ class McpHost:
             if trio.current_time() - told_at >= _PROGRESS_EVERY_S:
                 told_at = trio.current_time()
                 share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-                await self._outward.send(Progress(id=call, text=f"{share} {(message or '')[:200]}".rstrip()))
+                await self._outward.send(McpProgress(id=call, text=f"{share} {(message or '')[:200]}".rstrip()))
 
         return tell
 
     def _says(self, line: str) -> None:
         with suppress(trio.WouldBlock):  # a flood of lines is worth no memory
-            self._outward.send_nowait(Said(text=line))
+            self._outward.send_nowait(McpSaid(text=line))
 
 
 def _told(error: DaycareError) -> str:
@@ -235,7 +231,7 @@ def _told(error: DaycareError) -> str:
 async def main(given: int, taken: int) -> None:
     """Serve the daemon at the ends of two pipes."""
     async with trio.lowlevel.FdStream(given) as stream, trio.lowlevel.FdStream(taken) as out:
-        whole = frames.Frames()
+        whole = frames.McpFrames()
         first: list[bytes] = []
         while not first:
             data = await stream.receive_some(_READ_BYTES)
@@ -243,7 +239,7 @@ async def main(given: int, taken: int) -> None:
                 return
             first = whole.feed(bytes(data))
         told = frames.from_daemon(first[0])
-        assert isinstance(told, Open)
+        assert isinstance(told, McpOpen)
         to_host, inward = trio.open_memory_channel[frames.Outward](CALLS_MAX)
         outward, to_daemon = trio.open_memory_channel[frames.McpFrame](FRAMES_MAX)
         async with trio.open_nursery() as nursery:
@@ -256,7 +252,7 @@ async def main(given: int, taken: int) -> None:
 
 async def _read(
     stream: trio.abc.ReceiveStream,
-    whole: frames.Frames,
+    whole: frames.McpFrames,
     found: list[bytes],
     to_host: trio.MemorySendChannel[frames.Outward],
 ) -> None:

@@ -91,7 +91,7 @@ def _part(block: Any) -> str:
 
 def _name_flaw(name: str) -> str:
     if not 0 < len(name) <= TOOL_NAME_MAX_CHARS or not name.isascii() or not name.isprintable() or " " in name:
-        return "its name is no name of a tool"
+        return "a tool cannot have its name"
     return ""
 
 

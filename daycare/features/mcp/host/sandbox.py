@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from daycare.base.workspace import ShellSection
-from daycare.features.mcp.frames import Open
+from daycare.features.mcp.frames import McpOpen
 from daycare.features.shell.cgroups import control_group
 from daycare.features.shell.sandbox import PEOPLE, confined, entering, texts
 
@@ -38,7 +38,7 @@ class ServerCommand(NamedTuple):
 
 
 @contextmanager
-def server_command(told: Open) -> Iterator[ServerCommand]:
+def server_command(told: McpOpen) -> Iterator[ServerCommand]:
     """Give what starts a server. Raises `OSError` where its program is not there, or no sandbox can be made."""
     program = shutil.which(told.command[0], path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', _PATH)}")
     if program is None:
@@ -62,7 +62,7 @@ def server_command(told: Open) -> Iterator[ServerCommand]:
             os.close(handle)
 
 
-def _arguments(told: Open, program: str, files: dict[str, int]) -> list[str]:
+def _arguments(told: McpOpen, program: str, files: dict[str, int]) -> list[str]:
     wanted = confined(files, (), TMP_MB)
     for path in dict.fromkeys([*_program_folders(program), *_expanded(told.readable)]):
         wanted += ["--ro-bind", path, path]

@@ -23,8 +23,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
 from daycare.base.addresses import Network, is_public
-from daycare.features.mcp.frames import Open
-from daycare.features.mcp.sandbox import server_command
+from daycare.features.mcp.frames import McpOpen
+from daycare.features.mcp.host.sandbox import server_command
 
 LINE_MAX_BYTES: Final = 4 * 1024 * 1024  # of a message over a pipe, or in one answer over HTTP
 STOP_S: Final = 2.0  # for a program to end by itself once its input has ended
@@ -46,7 +46,7 @@ class TooLongError(Exception):
 class Program:
     """A server that is started. `ended` is set once it says nothing more; `code` is how it left then."""
 
-    def __init__(self, told: Open, says: Callable[[str], None]) -> None:
+    def __init__(self, told: McpOpen, says: Callable[[str], None]) -> None:
         self._told = told
         self._says = says
         self.ended = trio.Event()
@@ -146,7 +146,7 @@ async def _lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[bytes]:
 
 
 @asynccontextmanager
-async def url(told: Open, auth: httpx2.Auth | None = None) -> AsyncIterator[TransportStreams]:
+async def url(told: McpOpen, auth: httpx2.Auth | None = None) -> AsyncIterator[TransportStreams]:
     """Speak with a server over streamable HTTP."""
     headers = {"Authorization": f"Bearer {told.token}"} if told.token else {}
     timeout = httpx2.Timeout(told.deadline_s, read=SILENT_S)
