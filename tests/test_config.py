@@ -15,8 +15,8 @@ from daycare import config
 from daycare.base import permission
 from daycare.base.consent import ApprovalRule, Consent
 from daycare.base.cron import CronSection
-from daycare.base.mcp_settings import McpServer
 from daycare.base.errors import BrokenError
+from daycare.base.mcp_settings import McpServer
 from daycare.config import Config, check, load
 
 ROOT = Path(__file__).parent.parent

@@ -49,7 +49,7 @@ def test_a_token_reaches_by_it_what_it_reaches_anyway_and_nothing_else(network: 
 
 def test_what_is_no_request_of_the_protocol_is_told_so(network: Network) -> None:
     assert network.call("ann", "GET", "/mcp").status_code == 405
-    assert network.call("ann", "POST", "/mcp", [1]).json()["error"]["code"] == -32700
+    assert network.call("ann", "POST", "/mcp", [1]).json()["error"]["code"] == "BODY_INVALID"
     assert post(network, "ann", "no/such").json()["error"]["code"] == -32601
     assert post(network, "ann", "tools/call", name="rm").json()["error"]["code"] == -32602
     assert post(network, "ann", "tools/call", name="ask", arguments={"words": 1}).json()["error"]["code"] == -32602

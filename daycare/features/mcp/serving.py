@@ -15,14 +15,15 @@ from starlette.routing import Route
 import daycare
 from daycare.api.callers import Caller, May, caller_of
 from daycare.api.described import described
-from daycare.api.documents import answer
+from daycare.api.documents import answer, body
 from daycare.api.inner import InnerAnswer, inner_call
 from daycare.base.connector import DIRECT
+from daycare.base.errors import InvalidError
 
 VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26")  # the newest first
 ASKED_S: Final = 50.0  # many clients wait for a minute
 
-_PARSE, _REQUEST, _METHOD, _PARAMS = -32700, -32600, -32601, -32602
+_METHOD, _PARAMS = -32601, -32602
 
 _Agent = Annotated[str, msgspec.Meta(max_length=500, description="Its path; yours, /USER/direct, without one")]
 _Text = Annotated[str, msgspec.Meta(min_length=1, description="What to tell it")]
@@ -101,14 +102,11 @@ class McpServing:
     @described({200: dict[str, Any], 202: None}, body=RpcMessage)
     async def serve(self, request: Request) -> Response:
         """Answer one message of a client."""
-        try:
-            message = msgspec.json.decode(await request.body(), type=RpcMessage)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return answer(_failed(None, _PARSE, "expected one message of JSON-RPC 2.0"), 400)
+        message = await body(request, RpcMessage)
         version = request.headers.get("mcp-protocol-version", VERSIONS[0])
         if message.method != "initialize" and version not in VERSIONS:
-            told = f"version {version[:40]} is not spoken; {', '.join(VERSIONS)} are"
-            return answer(_failed(message.id, _REQUEST, told), 400)
+            told = f"asking over MCP: version {version[:40]!a} is not spoken"
+            raise InvalidError("MCP_VERSION", told, hint=f"one of {', '.join(VERSIONS)}")
         if message.id is None:
             return Response(status_code=202)
         try:
@@ -153,17 +151,17 @@ class McpServing:
 
     async def _send(self, request: Request, it: SendTool) -> str:
         sent = await _asked(
-            request, "POST", "/v1/messages", body={"text": it.text, "path": self._path(request, it.agent)}
+            request, "POST", "/v1/messages", {"text": it.text, "path": self._path(request, it.agent)}
         )
         return f"message {sent['seq']} is with {sent['path']}"
 
     async def _ask(self, request: Request, it: AskTool) -> str:
         wish = {"text": it.text, "path": self._path(request, it.agent), "wait_s": it.wait_s}
-        told = await _asked(request, "POST", "/v1/messages", body=wish)
+        told = await _asked(request, "POST", "/v1/messages", wish)
         if told["state"] == "waiting":
             return f"no answer within {it.wait_s:g} s; message {told['seq']} goes on, and its answer stays in the chat"
         if seqs := [each["seq"] for each in told.get("replies", ())]:
-            await _asked(request, "POST", "/v1/replies/ack", body={"seqs": seqs})
+            await _asked(request, "POST", "/v1/replies/ack", {"seqs": seqs})
         return str(told.get("result") or f"({told['state']}, without an answer)")
 
     async def _search(self, request: Request, it: MemorySearchTool) -> str:
@@ -187,8 +185,8 @@ class _RefusedError(Exception):
     """The API has refused."""
 
 
-async def _asked(request: Request, method: str, path: str, body: Any = None, **query: Any) -> Any:
-    told: InnerAnswer = await inner_call(request, method, path, query, body)
+async def _asked(request: Request, method: str, path: str, given: Any = None, **query: Any) -> Any:
+    told: InnerAnswer = await inner_call(request, method, path, query, given)
     if told.refused:
         error = told.document["error"]
         raise _RefusedError(f"{error['message']}. Hint: {error['hint']}" if error.get("hint") else error["message"])

@@ -46,7 +46,7 @@ class RemoteDaemon:
         except (httpx.HTTPError, ValueError) as error:
             raise UnavailableError("DAEMON_AWAY", f"asking the daemon: {type(error).__name__}") from None
         if answer.is_error and isinstance(document.get("error"), dict) and "jsonrpc" not in document:
-            raise UnavailableError("DAEMON_REFUSED", str(document["error"].get("message", answer.status_code)))
+            raise UnavailableError("DAEMON_AWAY", str(document["error"].get("message", answer.status_code)))
         return document if isinstance(document, dict) else {}
 
     def __enter__(self) -> Self:

@@ -64,7 +64,7 @@ class McpHost:
         scope = trio.CancelScope(deadline=trio.current_time() + self._told.deadline_s)
         why = ""
         try:
-            with error_boundary("MCP_ENDED", self._told.server), scope:
+            with error_boundary("MCP_CRASHED", self._told.server), scope:
                 self._client = Client(
                     program.connected() if program is not None else url(self._told),
                     client_info=types.Implementation(name="daycare", version=daycare.__version__),
@@ -175,7 +175,7 @@ class McpHost:
         with trio.CancelScope() as scope:
             self._calls[frame.id] = scope
             try:
-                with error_boundary("MCP_CALL", "calling"):
+                with error_boundary("MCP_CRASHED", "calling"):
                     result = await self._client.call_tool(
                         frame.tool, frame.arguments, progress_callback=self._progress(frame.id)
                     )
@@ -191,7 +191,7 @@ class McpHost:
                 del self._calls[frame.id]
 
     async def _ping(self, frame: McpPing) -> None:
-        with error_boundary("MCP_PING", "asking"):
+        with error_boundary("MCP_CRASHED", "asking"):
             await self._client.list_tools()
         await self._outward.send(McpResult(id=frame.id, text=""))
 
