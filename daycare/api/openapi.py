@@ -137,10 +137,6 @@ def _operation(each: Endpoint, schemas: "_Schemas") -> Json:
     return made
 
 
-def _tag(path: str) -> str:
-    return "session" if path == "/" else path.split("/")[3 if path.startswith(OPENAI) else 2]
-
-
 def _parameters(path: str, it: Description, schemas: "_Schemas") -> Iterator[Json]:
     for name in _SEGMENT.findall(path):
         yield {"name": name, "in": "path", "required": True, "schema": schemas.of(it.segments.get(name, str))}

@@ -20,6 +20,7 @@ What could go wrong on it, and does not:
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -109,7 +110,11 @@ class McpServers:
         )
 
     def _opening(self, name: str, it: McpServer) -> McpOpen:
-        """Return what a host is told. Raises `SetupError` for a secret that is not stored."""
+        """Return what a host is told. Raises `SetupError` for a secret that is not stored, or without the library."""
+        if find_spec("mcp") is None:
+            raise SetupError(
+                "MCP_MISSING", f"starting {name}: the library is not installed", hint="pip install 'daycare[mcp]'"
+            )
         if it.url:
             networks = tuple(filter(None, (*it.private, literal_network(it.url))))
             token = self._opened(name, it.key) if it.key else ""
@@ -157,7 +162,9 @@ class McpServers:
         tools: dict[str, McpTool] = {}
         for each in pinned:
             if each.state == "approved" and called(name, each.tool) not in tools:
-                tools[called(name, each.tool)] = McpTool(each, self.call, trusted=settings.trust_annotations)
+                tools[called(name, each.tool)] = McpTool(
+                    each, self.ready, self.call, trusted=settings.trust_annotations
+                )
         self._catalogue.remove(self._offered.pop(name, {}).values())
         self._waiting[name] = sum(each.state in ("new", "changed") for each in pinned)
         if tools:
@@ -187,6 +194,10 @@ class McpServers:
             self._publish(server, done, tools)
 
     # == what is asked of them =========================================================================================
+
+    async def ready(self, name: str) -> None:
+        """Have a server started. Raises `UnavailableError` MCP_DOWN, `NotFoundError` MCP_UNKNOWN."""
+        await self._get(name).connected()
 
     async def call(self, pinned: PinnedTool, arguments: dict[str, Any], told: Callable[[str], None]) -> McpResult:
         """Call a tool as it was approved of. Raises as `McpKeeper.call`, and `NotFoundError` MCP_UNKNOWN."""

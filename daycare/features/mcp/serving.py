@@ -150,9 +150,7 @@ class McpServing:
     # == the tools =====================================================================================================
 
     async def _send(self, request: Request, it: SendTool) -> str:
-        sent = await _asked(
-            request, "POST", "/v1/messages", {"text": it.text, "path": self._path(request, it.agent)}
-        )
+        sent = await _asked(request, "POST", "/v1/messages", {"text": it.text, "path": self._path(request, it.agent)})
         return f"message {sent['seq']} is with {sent['path']}"
 
     async def _ask(self, request: Request, it: AskTool) -> str:

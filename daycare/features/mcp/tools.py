@@ -35,9 +35,11 @@ def group_of(server: str) -> str:
 
 
 class McpTool:
-    """A `Tool`. `call` makes the call itself."""
+    """A `Tool`. `ready` starts its server, `call` makes the call itself."""
 
-    def __init__(self, pinned: PinnedTool, call: CallTool, *, trusted: bool) -> None:
+    def __init__(
+        self, pinned: PinnedTool, ready: Callable[[str], Awaitable[object]], call: CallTool, *, trusted: bool
+    ) -> None:
         it = pinned.now
         self.spec = ToolSpec(
             name=called(pinned.server, pinned.tool),
@@ -48,6 +50,7 @@ class McpTool:
         )
         self.idempotent = trusted and it.repeatable
         self._pinned = pinned
+        self._ready = ready
         self._call = call
 
     def decode(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,6 +62,11 @@ class McpTool:
             if name not in arguments:
                 raise msgspec.ValidationError(f"Object missing required field `{name}`")
         return dict(arguments)
+
+    async def asks(self, context: ToolContext, arguments: Any) -> str:
+        """Want nothing of a person, but have the server started: while it starts the call counts as not begun."""
+        await self._ready(self._pinned.server)
+        return ""
 
     async def run(self, context: ToolContext, arguments: Any) -> Sourced:
         """Make the call; what the server says is passed on as words of others, also that it did not work."""
