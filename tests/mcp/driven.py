@@ -133,28 +133,28 @@ async def kills(folder: Path, count: int, seed: int) -> dict[str, Any]:
             await house.ask("POST", "/v1/agents", {"path": path})
             order = f'CALL stub__slow {{"n": {number}, "s": 0.2}}'
             await house.ask("POST", "/v1/messages", {"text": order, "path": path})
-            await trio.sleep(chance.uniform(0.0, 2.5))
+            await trio.sleep(chance.uniform(0.0, 4.0))
             await daemon.kill()
             found["kills"] += 1
             daemon = DaemonProcess(home)
-            await daemon.ready()
-        try:
-            with trio.fail_after(READY_S * 2):
-                for number in range(count):
-                    path = f"/{USER}/agent/k{number}"
+            try:
+                await daemon.ready()
+                with trio.fail_after(READY_S):
                     while not (text := await _result(house, path)):
-                        await trio.sleep(0.2)
-                    made = sum(f'"n": {number},' in line for line in stub.calls)
-                    if made > 1:
-                        found["twice"].append(number)
-                    if "uncertain" in text:
-                        found["uncertain"] += 1
-                    elif "slept" in text:
-                        found["done"] += 1
-                    else:
-                        found["lost"].append(text[:200])
-        finally:
-            await daemon.kill()
+                        await trio.sleep(0.1)
+            except BaseException:
+                await daemon.kill()
+                raise
+            made = sum(f'"n": {number},' in line for line in stub.calls)
+            if made > 1:
+                found["twice"].append(number)
+            if "uncertain" in text:
+                found["uncertain"] += 1
+            elif "slept" in text and made == 1:
+                found["done"] += 1
+            else:
+                found["lost"].append(text[:200])
+        await daemon.kill()
     return found
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from daycare.features.mcp.connection import McpConnection
 from daycare.features.mcp.frames import FoundTool, McpListed, McpOpen
+from daycare.features.mcp.hosts import McpHosts
 from daycare.observe import log
 from tests.network.conftest import Json, Network
 
@@ -65,7 +66,7 @@ async def _asked(opening: McpOpen) -> tuple[tuple[FoundTool, ...], str]:
     async def listed(it: McpListed) -> None:
         found.append(it)
 
-    connection = McpConnection(opening, log.logger("test"), listed)
+    connection = McpConnection(opening, McpHosts(), log.logger("test"), listed)
     with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
             why: list[str] = []
@@ -101,4 +102,4 @@ def test_the_library_of_the_protocol_speaks_with_it_over_http_and_stdio(network:
 
 
 async def _ended(opening: McpOpen) -> str:
-    return await McpConnection(opening, log.logger("test"), lambda _: trio.sleep_forever()).run()
+    return await McpConnection(opening, McpHosts(), log.logger("test"), lambda _: trio.sleep_forever()).run()

@@ -4,14 +4,10 @@ A request waits in a bounded queue until it is written; what was never written w
 never written again.
 """
 
-import os
-import signal
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from subprocess import PIPE
 from typing import Any, Final
 
 import msgspec
@@ -32,9 +28,9 @@ from daycare.features.mcp.frames import (
     McpResult,
     McpSaid,
 )
+from daycare.features.mcp.hosts import HostProcess, McpHosts
 from daycare.plugin import Logger
 
-STOP_S: Final = 4.0  # for a host to end with its server
 FRAMES_MAX: Final = 64  # that wait to be written
 
 _READ_BYTES: Final = 64 * 1024
@@ -56,11 +52,14 @@ class _Waiting:
 class McpConnection:
     """Speaks with one host. `listed` hears which tools there are, before anything that comes after is read."""
 
-    def __init__(self, opening: McpOpen, log: Logger, listed: Callable[[McpListed], Awaitable[None]]) -> None:
+    def __init__(
+        self, opening: McpOpen, hosts: McpHosts, log: Logger, listed: Callable[[McpListed], Awaitable[None]]
+    ) -> None:
         self.ready = trio.Event()
         self.answered = 0  # calls so far
         self.idle_since = trio.current_time()
         self._opening = opening
+        self._hosts = hosts
         self._log = log
         self._listed = listed
         self._outward, self._to_write = trio.open_memory_channel[tuple[McpFrame, _Waiting | None]](FRAMES_MAX)
@@ -76,31 +75,24 @@ class McpConnection:
         return len(self._waiting)
 
     async def run(self) -> str:
-        """Start it and speak with it until it ends; return why. Raises `OSError` if it cannot be started."""
-        process = await trio.lowlevel.open_process(
-            [sys.executable, "-P", "-m", "daycare.features.mcp.host"],
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            env={"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"},
-            cwd=os.sep,
-            start_new_session=True,
-        )
+        """Start it and speak with it until it ends; return why. Raises `UnavailableError` if it cannot be started."""
+        host = await self._hosts.begin()
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._write, process)
-                    nursery.start_soon(self._read_errors, process)
+                    nursery.start_soon(self._write, host)
+                    nursery.start_soon(self._read_errors, host)
                     self._outward.send_nowait((self._opening, None))
-                    await self._read(process)
+                    await self._read(host)
                     nursery.cancel_scope.cancel()
         finally:
             self._over = True
             for waiting in self._waiting.values():
                 waiting.done.set()
             with trio.CancelScope(shield=True):
-                await _end(process)
-        return f"its host left with {process.returncode}" if self._problem is None else self._problem
+                await host.end()
+            self._hosts.over()
+        return "its host has ended" if self._problem is None else self._problem
 
     def finish(self, why: str) -> None:
         """End it; `why` is "" where nothing is wrong with it."""
@@ -164,11 +156,10 @@ class McpConnection:
 
     # == the pipes =====================================================================================================
 
-    async def _read(self, process: trio.Process) -> None:
-        assert process.stdout is not None
+    async def _read(self, host: HostProcess) -> None:
         whole = frames.McpFrames()
         try:
-            while data := await process.stdout.receive_some(_READ_BYTES):
+            while data := await host.taken.receive_some(_READ_BYTES):
                 for each in whole.feed(bytes(data)):
                     await self._frame(frames.from_host(each))
         except (msgspec.DecodeError, frames.FrameTooLongError) as error:
@@ -191,22 +182,20 @@ class McpConnection:
             case McpEnded():
                 self._problem = frame.reason if self._problem is None else self._problem
 
-    async def _write(self, process: trio.Process) -> None:
-        assert process.stdin is not None
+    async def _write(self, host: HostProcess) -> None:
         async for frame, waiting in self._to_write:
             data = frames.encode(frame)
             if waiting is not None:
                 waiting.written = True
             try:
-                await process.stdin.send_all(data)
+                await host.given.send_all(data)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 return  # whoever reads finds out
 
-    async def _read_errors(self, process: trio.Process) -> None:
+    async def _read_errors(self, host: HostProcess) -> None:
         """Keep the end of what the host itself complains of: it is a defect of ours."""
-        assert process.stderr is not None
         held = b""
-        async for data in process.stderr:
+        async for data in host.errors:
             held = (held + bytes(data))[-_ERRORS_MAX_BYTES:]
             last = held.decode(errors="replace").strip().rpartition("\n")[2]
             self._log.warning("mcp_host", server=self._opening.server, line=last[: frames.REASON_MAX_CHARS])
@@ -221,18 +210,3 @@ class McpConnection:
             self._log.warning("mcp_lines_dropped", server=self._opening.server)
         elif self._lines_left > 0:
             self._log.info("mcp_says", server=self._opening.server, line=text[: frames.REASON_MAX_CHARS])
-
-
-async def _end(process: trio.Process) -> None:
-    """Let a host end in order, or make it."""
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-    await process.stdin.aclose()
-    with trio.move_on_after(STOP_S):
-        while await process.stdout.receive_some(_READ_BYTES):  # it must not wait for somebody to read
-            pass
-        await process.wait()
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
-    await process.stdout.aclose()
-    await process.stderr.aclose()

@@ -35,6 +35,7 @@ from daycare.base.path import Path as AgentPath
 from daycare.feature import Core
 from daycare.features.mcp.connection import McpConnection
 from daycare.features.mcp.frames import McpListed, McpOpen, McpResult
+from daycare.features.mcp.hosts import McpHosts
 from daycare.features.mcp.keeper import CONNECT_S, McpKeeper
 from daycare.features.mcp.records import McpNews, PinnedTool, ShownServer
 from daycare.features.mcp.rows import McpToolRows
@@ -61,6 +62,7 @@ class McpServers:
         self._folder = folder
         self._secret = secret
         self._warn = warn
+        self._hosts = McpHosts()
         self._keepers: dict[str, tuple[McpKeeper, trio.CancelScope]] = {}
         self._listed: dict[str, McpListed] = {}  # what each has said last
         self._offered: dict[str, dict[str, McpTool]] = {}
@@ -71,6 +73,7 @@ class McpServers:
     async def run(self) -> None:
         """Keep those that the settings name, until cancelled."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hosts.tend)
             while True:
                 self._changed = trio.Event()
                 await self._apply(nursery)
@@ -105,9 +108,8 @@ class McpServers:
     # == what servers have =============================================================================================
 
     def _connect(self, name: str, settings: McpServer) -> McpConnection:
-        return McpConnection(
-            self._opening(name, settings), log.logger("daycare.mcp"), lambda listed: self._hear(name, listed)
-        )
+        opening = self._opening(name, settings)
+        return McpConnection(opening, self._hosts, log.logger("daycare.mcp"), partial(self._hear, name))
 
     def _opening(self, name: str, it: McpServer) -> McpOpen:
         """Return what a host is told. Raises `SetupError` for a secret that is not stored, or without the library."""

@@ -1,8 +1,12 @@
 """One connection, from the first frame to the last."""
 
+import gc
 import logging
 import os
 import resource
+import signal
+import socket
+import sys
 from contextlib import suppress
 from typing import Final
 
@@ -74,6 +78,7 @@ class McpHost:
                 async with self._client:
                     await self._list()
                     scope.deadline = float("inf")
+                    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.RLIM_INFINITY))  # not its program's
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._follow_changes)
                         nursery.start_soon(self._listen)
@@ -282,10 +287,31 @@ async def _still_alive() -> None:
         await trio.sleep(CPU_S / 3)
 
 
+def fork(control: socket.socket) -> None:
+    """Fork a host for each three pipes that come, until nobody is there to send any."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them: they are known by their handles
+    while True:
+        said, pipes, _, _ = socket.recv_fds(control, 1, 3)
+        if not said:
+            return
+        number = os.fork()
+        if number == 0:
+            control.close()
+            os.setsid()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.dup2(pipes[2], 2)
+            given, taken = pipes[:2]
+            trio.run(main, given, taken)
+            return
+        for pipe in pipes:
+            os.close(pipe)
+        handles = [os.pidfd_open(number)] if hasattr(os, "pidfd_open") else []
+        socket.send_fds(control, [b"f"], handles)
+        for handle in handles:
+            os.close(handle)
+
+
 if __name__ == "__main__":
     logging.disable()
-    ends = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for each in (0, 1):  # what a library prints must not be taken for a frame
-        os.dup2(nothing, each)
-    trio.run(main, *ends)
+    gc.freeze()  # so that what is loaded stays shared
+    fork(socket.socket(fileno=int(sys.argv[1])))
