@@ -131,9 +131,9 @@ async def kills(folder: Path, count: int, seed: int) -> dict[str, Any]:
         for number in range(count):
             path = f"/{USER}/agent/k{number}"
             await house.ask("POST", "/v1/agents", {"path": path})
-            order = f'CALL stub__slow {{"n": {number}, "s": 0.2}}'
+            order = f'CALL stub__slow {{"n": {number}, "s": 1.0}}'
             await house.ask("POST", "/v1/messages", {"text": order, "path": path})
-            await trio.sleep(chance.uniform(0.0, 4.0))
+            await trio.sleep(chance.uniform(0.5, 6.0))
             await daemon.kill()
             found["kills"] += 1
             daemon = DaemonProcess(home)
