@@ -113,7 +113,7 @@ class Daemon(Kernel):
             ShellFeature(core, self.workspaces),
             TrafficFeature(store, clock, self.supervisor.failures.trouble_of),
         ]
-        self.mcp = McpFeature(core, self.catalogue, self.home.path / "mcp", self._secret, warn)
+        self.mcp = McpFeature(core, self.catalogue, self.home.path / "mcp", people.keyring, warn)
         able += [self.mcp, Dashboard(), LogsFeature(self.home.log_file)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
@@ -168,10 +168,6 @@ class Daemon(Kernel):
         )
         self.commit_hooks = CommitHooks(self.keeper, bus, clock, self.hearers, self.features)
         store.subscribe(self.commit_hooks.committed, self.alarm.troubled)
-
-    def _secret(self, name: str) -> str | None:
-        token = self.store.secrets.get(name)
-        return None if token is None else self.vault.open(token)
 
     def _check_settings(self, config: AgentConfig) -> None:
         self.prompts.check(config)

@@ -11,21 +11,22 @@ if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
-    from daycare.features.mcp.service import Secret, Warn
+    from daycare.features.mcp.service import Warn
     from daycare.store.records import Commit
+    from daycare.store.rotation import Keyring
     from daycare.tools.catalogue import Catalogue
 
 
 class McpFeature(Feature):
-    """All of it. `folder` has a folder for each server, `secret` opens a stored one, `warn` tells the operator."""
+    """All of it. `folder` has a folder for each server, `keyring` has their secrets, `warn` tells the operator."""
 
     name = "mcp"
 
-    def __init__(self, core: Core, catalogue: "Catalogue", folder: Path, secret: "Secret", warn: "Warn") -> None:
+    def __init__(self, core: Core, catalogue: "Catalogue", folder: Path, keyring: "Keyring", warn: "Warn") -> None:
         from daycare.features.mcp.service import McpServers
 
         self._core = core
-        self.servers = McpServers(core, catalogue, folder, secret, warn)
+        self.servers = McpServers(core, catalogue, folder, keyring, warn)
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/mcp` and what is below it, and `/mcp` for clients of the protocol."""

@@ -12,6 +12,7 @@ from daycare.cli import asking
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.operations import ask, operation
 from daycare.cli.render import one_line, table, visible
+from daycare.features.mcp import cli_login
 from daycare.features.mcp import operations as ops
 
 app = typer.Typer(rich_markup_mode=None)
@@ -131,6 +132,9 @@ operation(
     lambda it: f"{it['server']} runs again",
     examples="daycare mcp restart github",
 )
+
+
+cli_login.register(app)
 
 
 @command(app, "serve", examples="daycare mcp serve\ndaycare mcp serve --url https://home.example --token-env TOKEN")

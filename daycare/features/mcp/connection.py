@@ -18,9 +18,12 @@ from daycare.features.mcp import frames
 from daycare.features.mcp.frames import (
     McpCall,
     McpCancel,
+    McpCode,
     McpEnded,
     McpFailed,
     McpFrame,
+    McpKept,
+    McpLink,
     McpListed,
     McpOpen,
     McpPing,
@@ -49,25 +52,46 @@ class _Waiting:
     answer: McpResult | McpFailed | None = None
 
 
+async def _nothing(_: str) -> None:
+    """Keep nothing of a login."""
+
+
 class McpConnection:
-    """Speaks with one host. `listed` hears which tools there are, before anything that comes after is read."""
+    """Speaks with one host. `listed` hears which tools there are, before anything that comes after is read.
+
+    `kept` gets what a login leaves, whenever that changes.
+    """
 
     def __init__(
-        self, opening: McpOpen, hosts: McpHosts, log: Logger, listed: Callable[[McpListed], Awaitable[None]]
+        self,
+        opening: McpOpen,
+        hosts: McpHosts,
+        log: Logger,
+        listed: Callable[[McpListed], Awaitable[None]],
+        kept: Callable[[str], Awaitable[None]] = _nothing,
     ) -> None:
         self.ready = trio.Event()
+        self.ended = trio.Event()
+        self.link = ""  # where a person is to log in
+        self.linked = trio.Event()
         self.answered = 0  # calls so far
         self.idle_since = trio.current_time()
         self._opening = opening
         self._hosts = hosts
         self._log = log
         self._listed = listed
+        self._kept = kept
         self._outward, self._to_write = trio.open_memory_channel[tuple[McpFrame, _Waiting | None]](FRAMES_MAX)
         self._waiting: dict[int, _Waiting] = {}
         self._scope = trio.CancelScope()
         self._problem: str | None = None  # why it ended, "" where that is fine
         self._over = False
         self._lines_left, self._lines_at = _LINES_A_MINUTE, trio.current_time()
+
+    @property
+    def why(self) -> str:
+        """Why it has ended, "" while it has not."""
+        return self._problem or ""
 
     @property
     def busy(self) -> int:
@@ -87,6 +111,7 @@ class McpConnection:
                     nursery.cancel_scope.cancel()
         finally:
             self._over = True
+            self.ended.set()
             for waiting in self._waiting.values():
                 waiting.done.set()
             with trio.CancelScope(shield=True):
@@ -98,6 +123,13 @@ class McpConnection:
         """End it; `why` is "" where nothing is wrong with it."""
         self._problem = why if self._problem is None else self._problem
         self._scope.cancel()
+
+    def come_back(self, code: McpCode) -> None:
+        """Pass on what a person came back with from the link. Raises `BusyError` MCP_BUSY."""
+        try:
+            self._outward.send_nowait((code, None))
+        except trio.WouldBlock:
+            raise BusyError("MCP_BUSY", f"logging in to {self._opening.server}: it does not listen now") from None
 
     async def ping(self, deadline_s: float) -> None:
         """Ask whether the server answers. Raises `UnavailableError`."""
@@ -177,6 +209,11 @@ class McpConnection:
             case McpListed():
                 await self._listed(frame)
                 self.ready.set()
+            case McpLink():
+                self.link = frame.url
+                self.linked.set()
+            case McpKept():
+                await self._kept(frame.login)
             case McpSaid():
                 self._line(frame.text)
             case McpEnded():

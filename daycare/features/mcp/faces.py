@@ -6,10 +6,14 @@ from starlette.routing import Route
 from daycare.api.described import described
 from daycare.api.operations import route
 from daycare.features.approvals.findings import findings_of
+from daycare.features.mcp.frames import McpCode
 from daycare.features.mcp.operations import (
     ApproveMcp,
+    FinishMcpLogin,
     ListMcp,
+    LoginMcp,
     McpList,
+    McpLogin,
     McpRevoked,
     McpTested,
     McpTools,
@@ -38,6 +42,8 @@ class McpRoutes:
             route(ApproveMcp, self.approve),
             route(RevokeMcp, self.revoke),
             route(RestartMcp, self.restart),
+            route(LoginMcp, self.login),
+            route(FinishMcpLogin, self.finish_login),
         ]
 
     @described({200: McpList})
@@ -71,6 +77,18 @@ class McpRoutes:
     async def restart(self, wish: RestartMcp) -> McpTools:
         """Begin one again."""
         await self._servers.restart(wish.server)
+        return McpTools(server=wish.server, tools=await self._tools(wish.server))
+
+    @described({200: McpLogin}, refuses=(503,))
+    async def login(self, wish: LoginMcp) -> McpLogin:
+        """Begin a login."""
+        return McpLogin(server=wish.server, link=await self._servers.login(wish.server, wish.redirect))
+
+    @described({200: McpTools}, refuses=(503,))
+    async def finish_login(self, wish: FinishMcpLogin) -> McpTools:
+        """End a login."""
+        code = McpCode(code=wish.code, state=wish.state, issuer=wish.issuer)
+        await self._servers.logged_in(wish.server, code)
         return McpTools(server=wish.server, tools=await self._tools(wish.server))
 
     async def _tools(self, server: str) -> tuple[ShownTool, ...]:

@@ -36,6 +36,7 @@ class McpFrame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 class McpOpen(McpFrame, frozen=True, kw_only=True, tag="open"):
     """Connect: start `command` with exactly this environment, its bounds as the sandbox takes them, or go to `url`.
 
+    `login` is what an earlier one left; with `redirect`, where the browser comes back to, another one is begun.
     `folder` is the server's own, "" for none. `networks` may be reached besides the public Internet.
     """
 
@@ -52,6 +53,8 @@ class McpOpen(McpFrame, frozen=True, kw_only=True, tag="open"):
     processes: int = 0
     url: str = ""
     token: str = ""
+    login: str = ""
+    redirect: str = ""
     networks: tuple[str, ...] = ()
 
 
@@ -76,7 +79,15 @@ class McpPing(McpFrame, frozen=True, kw_only=True, tag="ping"):
     id: int
 
 
-Outward = McpOpen | McpCall | McpCancel | McpPing
+class McpCode(McpFrame, frozen=True, kw_only=True, tag="code"):
+    """What a person came back with, who followed the link of a login."""
+
+    code: str
+    state: str
+    issuer: str = ""
+
+
+Outward = McpOpen | McpCode | McpCall | McpCancel | McpPing
 
 
 # == from the host =====================================================================================================
@@ -135,13 +146,25 @@ class McpSaid(McpFrame, frozen=True, kw_only=True, tag="said"):
     text: str
 
 
+class McpLink(McpFrame, frozen=True, kw_only=True, tag="link"):
+    """Where a person is to log in."""
+
+    url: str
+
+
+class McpKept(McpFrame, frozen=True, kw_only=True, tag="kept"):
+    """What a login has left, to be sealed and given back with `McpOpen`."""
+
+    login: str
+
+
 class McpEnded(McpFrame, frozen=True, kw_only=True, tag="ended"):
     """The connection is over, and why; the last frame."""
 
     reason: str
 
 
-Inward = McpListed | McpProgress | McpResult | McpFailed | McpSaid | McpEnded
+Inward = McpListed | McpProgress | McpResult | McpFailed | McpSaid | McpLink | McpKept | McpEnded
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 from_host: Final = msgspec.msgpack.Decoder(Inward).decode

@@ -56,6 +56,31 @@ class RestartMcp(Operation, frozen=True, kw_only=True):
     server: ServerName
 
 
+class LoginMcp(Operation, frozen=True, kw_only=True):
+    """Begin to log in to an MCP server by OAuth; the answer has the link that a person follows."""
+
+    ROUTE = "POST /v1/mcp/login"
+    server: ServerName
+    redirect: Annotated[str, meaning("Where the browser comes back to", pattern=r"^https?://[^\s]+$", max_length=500)]
+
+
+class FinishMcpLogin(Operation, frozen=True, kw_only=True):
+    """End a login with what the browser came back with. What it leaves is sealed."""
+
+    ROUTE = "POST /v1/mcp/login/finish"
+    server: ServerName
+    code: Annotated[str, meaning("The code", max_length=4_000)]
+    state: Annotated[str, meaning("The state", max_length=4_000)]
+    issuer: Annotated[str, meaning("Who says so, `iss`", max_length=2_000)] = ""
+
+
+class McpLogin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to log in; no link: no login is needed."""
+
+    server: str
+    link: str
+
+
 class McpList(msgspec.Struct, frozen=True, kw_only=True):
     """All servers."""
 

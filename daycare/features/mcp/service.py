@@ -19,6 +19,7 @@ What could go wrong on it, and does not:
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,15 +27,17 @@ from typing import Any, Final
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
-from daycare.base.errors import ConflictError, NotFoundError, SetupError, UnavailableError
+from daycare.base.error_boundary import error_boundary
+from daycare.base.errors import ConflictError, InvalidError, NotFoundError, SetupError, UnavailableError
 from daycare.base.events import McpChanged
 from daycare.base.mcp_settings import McpServer, literal_network
 from daycare.base.path import Kind, Pattern
 from daycare.base.path import Path as AgentPath
 from daycare.feature import Core
 from daycare.features.mcp.connection import McpConnection
-from daycare.features.mcp.frames import McpListed, McpOpen, McpResult
+from daycare.features.mcp.frames import McpCode, McpListed, McpOpen, McpResult
 from daycare.features.mcp.hosts import McpHosts
 from daycare.features.mcp.keeper import CONNECT_S, McpKeeper
 from daycare.features.mcp.records import McpNews, PinnedTool, ShownServer
@@ -43,36 +46,42 @@ from daycare.features.mcp.tools import McpTool, called
 from daycare.observe import log
 from daycare.store.records import Agent, Commit
 from daycare.store.retry import with_retry
+from daycare.store.rotation import Keyring
 from daycare.tools.catalogue import Catalogue
 
 PING_S: Final = 10.0
 SHOWN_MAX_CHARS: Final = 64_000  # of the tools of one server in a prompt: some 16,000 tokens
 
-Secret = Callable[[str], str | None]
+LOGIN_S: Final = 300.0  # for a person to follow a link, and come back
+LINK_S: Final = 60.0  # until there is one
+
 Warn = Callable[..., Awaitable[None]]
 
 
 class McpServers:
-    """Keeps them. `folder` has one folder for each server; `secret` opens a stored one; `warn` tells the operator."""
+    """Keeps them. `folder` has one folder for each server; `keyring` their secrets; `warn` tells the operator."""
 
-    def __init__(self, core: Core, catalogue: Catalogue, folder: Path, secret: Secret, warn: Warn) -> None:
+    def __init__(self, core: Core, catalogue: Catalogue, folder: Path, keyring: Keyring, warn: Warn) -> None:
         self._core = core
         self._rows = core.store.of(McpToolRows)
         self._catalogue = catalogue
         self._folder = folder
-        self._secret = secret
+        self._keyring = keyring
         self._warn = warn
         self._hosts = McpHosts()
         self._keepers: dict[str, tuple[McpKeeper, trio.CancelScope]] = {}
         self._listed: dict[str, McpListed] = {}  # what each has said last
         self._offered: dict[str, dict[str, McpTool]] = {}
         self._waiting: dict[str, int] = {}
+        self._logins: dict[str, McpConnection] = {}
+        self._tasks: trio.Nursery | None = None
         self._changed = trio.Event()
         core.live.watch(lambda settings: settings.mcp, lambda: self._changed.set())
 
     async def run(self) -> None:
         """Keep those that the settings name, until cancelled."""
         async with trio.open_nursery() as nursery:
+            self._tasks = nursery
             nursery.start_soon(self._hosts.tend)
             while True:
                 self._changed = trio.Event()
@@ -109,7 +118,11 @@ class McpServers:
 
     def _connect(self, name: str, settings: McpServer) -> McpConnection:
         opening = self._opening(name, settings)
-        return McpConnection(opening, self._hosts, log.logger("daycare.mcp"), partial(self._hear, name))
+        return self._connection(name, opening)
+
+    def _connection(self, name: str, opening: McpOpen) -> McpConnection:
+        keep = partial(self._keyring.put, _login_of(name))
+        return McpConnection(opening, self._hosts, log.logger("daycare.mcp"), partial(self._hear, name), keep)
 
     def _opening(self, name: str, it: McpServer) -> McpOpen:
         """Return what a host is told. Raises `SetupError` for a secret that is not stored, or without the library."""
@@ -120,7 +133,9 @@ class McpServers:
         if it.url:
             networks = tuple(filter(None, (*it.private, literal_network(it.url))))
             token = self._opened(name, it.key) if it.key else ""
-            return McpOpen(server=name, deadline_s=CONNECT_S, url=it.url, token=token, networks=networks)
+            login = "" if it.key else self._keyring.open(_login_of(name)) or ""
+            opening = McpOpen(server=name, deadline_s=CONNECT_S, url=it.url, token=token, networks=networks)
+            return replace(opening, login=login)
         folder = self._folder / name
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         secrets = {variable: self._opened(name, key) for variable, key in it.secrets.items()}
@@ -139,7 +154,7 @@ class McpServers:
         )
 
     def _opened(self, name: str, key: str) -> str:
-        value = self._secret(key)
+        value = self._keyring.open(key)
         if value is None:
             raise SetupError(
                 "KEY_MISSING", f"starting {name}: no secret {key} is stored", hint=f"daycare keys add {key}"
@@ -240,6 +255,50 @@ class McpServers:
         await connection.ping(PING_S)
         return self._core.clock.steady_s() - began
 
+    async def login(self, name: str, redirect: str) -> str:
+        """Begin to log in; return the link for a person, who is sent back to `redirect` then, "" if none is needed.
+
+        Raises `InvalidError` MCP_LOGIN for one that takes no login, `UnavailableError` MCP_DOWN.
+        """
+        keeper = self._get(name)
+        if not keeper.settings.url or keeper.settings.key or self._tasks is None:
+            raise InvalidError("MCP_LOGIN", f"logging in to {name}: it has no url, or a key", hint=f"[mcp.{name}] url")
+        if (before := self._logins.pop(name, None)) is not None:
+            before.finish("another login was begun")
+        opening = replace(self._opening(name, keeper.settings), redirect=redirect, deadline_s=LOGIN_S)
+        connection = self._logins[name] = self._connection(name, opening)
+        self._tasks.start_soon(self._log_in, connection)
+        with trio.move_on_after(LINK_S):
+            await _first(connection.linked, connection.ready, connection.ended)
+        if connection.linked.is_set():
+            return connection.link
+        connected = connection.ready.is_set()
+        connection.finish("it gave no link")
+        if connected:
+            return ""
+        raise UnavailableError("MCP_DOWN", f"logging in to {name}: {connection.why or 'it gives no link'}")
+
+    async def logged_in(self, name: str, code: McpCode) -> None:
+        """End a login with what the person came back with; what it leaves is sealed, and the server begun again.
+
+        Raises `NotFoundError` MCP_LOGIN where none was begun, `UnavailableError` MCP_DOWN where it did not work.
+        """
+        connection = self._logins.pop(name, None)
+        if connection is None:
+            raise NotFoundError("MCP_LOGIN", f"logging in to {name}: begin first", hint=f"daycare mcp login {name}")
+        connection.come_back(code)
+        with trio.move_on_after(LINK_S):
+            await _first(connection.ready, connection.ended)
+        connected = connection.ready.is_set()
+        connection.finish("it did not work")
+        if not connected:
+            raise UnavailableError("MCP_DOWN", f"logging in to {name}: {connection.why or 'it does not answer'}")
+        await self._get(name).again()
+
+    async def _log_in(self, connection: McpConnection) -> None:
+        with suppress(UnavailableError), error_boundary("MCP_CRASHED", "logging in"):
+            await connection.run()
+
     async def restart(self, name: str) -> None:
         """End a server, forget its failures and begin it again. Raises `UnavailableError` MCP_DOWN."""
         keeper = self._get(name)
@@ -289,3 +348,20 @@ async def _tried(keeper: McpKeeper) -> None:
         await keeper.connected()
     except UnavailableError:
         pass  # its state says why
+
+
+def _login_of(name: str) -> str:
+    """Return the name under which what a login left is stored."""
+    return f"mcp-login.{name}"
+
+
+async def _first(*events: trio.Event) -> None:
+    """Wait until one of them is set."""
+    async with trio.open_nursery() as nursery:
+
+        async def wait(event: trio.Event) -> None:
+            await event.wait()
+            nursery.cancel_scope.cancel()
+
+        for event in events:
+            nursery.start_soon(wait, event)

@@ -16,6 +16,7 @@ import trio
 from mcp.client.client import Client
 from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.auth import AuthorizationCodeResult
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 
@@ -27,8 +28,11 @@ from daycare.features.mcp.frames import (
     FoundTool,
     McpCall,
     McpCancel,
+    McpCode,
     McpEnded,
     McpFailed,
+    McpKept,
+    McpLink,
     McpListed,
     McpOpen,
     McpPing,
@@ -70,7 +74,7 @@ class McpHost:
         try:
             with error_boundary("MCP_CRASHED", self._told.server), scope:
                 self._client = Client(
-                    program.connected() if program is not None else url(self._told),
+                    program.connected() if program is not None else url(self._told, self._login(inward)),
                     client_info=types.Implementation(name="daycare", version=daycare.__version__),
                     message_handler=self._hear,
                     cache=None,
@@ -92,6 +96,26 @@ class McpHost:
         elif program is not None and program.ended.is_set():
             why = f"it left with {program.code}"
         await self._outward.send(McpEnded(reason=why or "it was ended"))
+
+    def _login(self, inward: trio.MemoryReceiveChannel[frames.Outward]) -> httpx2.Auth | None:
+        """Return what adds tokens to requests, None where the operator has given one."""
+        if self._told.token:
+            return None
+        from daycare.features.mcp.host.login import login
+
+        async def keep(left: str) -> None:
+            await self._outward.send(McpKept(login=left))
+
+        async def show(link: str) -> None:
+            await self._outward.send(McpLink(url=link))
+
+        async def come_back() -> AuthorizationCodeResult:
+            async for frame in inward:
+                if isinstance(frame, McpCode):
+                    return AuthorizationCodeResult(code=frame.code, state=frame.state, iss=frame.issuer or None)
+            raise TimeoutError("nobody came back from the login")
+
+        return login(self._told, keep, show, come_back)
 
     # -- its tools -----------------------------------------------------------------------------------------------------
 
@@ -165,8 +189,8 @@ class McpHost:
                         scope.cancel()
                 case McpPing():
                     nursery.start_soon(self._ping, frame)
-                case McpOpen():
-                    pass  # there was one
+                case McpOpen() | McpCode():
+                    pass  # of what is over
         nursery.cancel_scope.cancel()
 
     async def _call(self, frame: McpCall) -> None:
@@ -223,6 +247,8 @@ class McpHost:
 def _told(error: DaycareError) -> str:
     """Return what went wrong in words that are none of the server's: models read them as the daemon's own."""
     for cause in causes(error):
+        if type(cause).__name__ == "LoginWantedError":  # its module is not loaded for servers that want none
+            return "it wants a login: daycare mcp login NAME"
         if isinstance(cause, OSError | TooLongError | httpx2.TransportError):
             return str(cause)[: frames.REASON_MAX_CHARS]
         if isinstance(cause, httpx2.HTTPStatusError):
