@@ -1,4 +1,4 @@
-"""Logging in to an MCP server from a terminal: a link to follow, and a port of loopback for the browser to return to."""
+"""Logging in to an MCP server from a terminal: a link to follow, and a port of loopback that the browser comes to."""
 
 import http.server
 from functools import partial

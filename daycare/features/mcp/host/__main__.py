@@ -90,7 +90,7 @@ class McpHost:
                         await (program.ended if program is not None else trio.Event()).wait()
                         nursery.cancel_scope.cancel()
         except DaycareError as error:
-            why = _told(error)
+            why = _told(error, self._told.server)
         if scope.cancelled_caught:
             why = f"it was not connected within {self._told.deadline_s:g} s"
         elif program is not None and program.ended.is_set():
@@ -215,7 +215,7 @@ class McpHost:
                     text = known.message[: frames.RESULT_MAX_CHARS]  # an answer, too, in words of the server
                     await self._outward.send(McpResult(id=frame.id, text=text, failed=True))
                 else:
-                    await self._fail(frame, frames.UNSURE, _told(error))
+                    await self._fail(frame, frames.UNSURE, _told(error, self._told.server))
             finally:
                 del self._calls[frame.id]
 
@@ -244,11 +244,11 @@ class McpHost:
             self._outward.send_nowait(McpSaid(text=line))
 
 
-def _told(error: DaycareError) -> str:
+def _told(error: DaycareError, server: str) -> str:
     """Return what went wrong in words that are none of the server's: models read them as the daemon's own."""
     for cause in causes(error):
         if type(cause).__name__ == "LoginWantedError":  # its module is not loaded for servers that want none
-            return "it wants a login: daycare mcp login NAME"
+            return f"it wants a login: daycare mcp login {server}"
         if isinstance(cause, OSError | TooLongError | httpx2.TransportError):
             return str(cause)[: frames.REASON_MAX_CHARS]
         if isinstance(cause, httpx2.HTTPStatusError):
