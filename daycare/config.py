@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from daycare.base import api_settings, budget, consent, permission, workspace
+from daycare.base import api_settings, budget, consent, mcp_settings, permission, workspace
 from daycare.base.consent import ApprovalRule, ApprovalsSection
 from daycare.base.errors import BrokenError, InvalidError
 from daycare.base.limits import (
@@ -38,6 +38,7 @@ from daycare.settings import BudgetsSection as BudgetsSection
 from daycare.settings import Config as Config
 from daycare.settings import CronSection as CronSection
 from daycare.settings import DaemonSection as DaemonSection
+from daycare.settings import McpServer as McpServer
 from daycare.settings import ModelSection as ModelSection
 from daycare.settings import ModelsSection as ModelsSection
 from daycare.settings import NotifySection as NotifySection
@@ -152,7 +153,7 @@ def _fill(table: Mapping[str, Any], sections: dict[str, Any]) -> _Found:
             yield from _fill_rules(value, rules)
             sections[name] = tuple(rules)
         elif not isinstance(value, dict):
-            yield (name,), f"is a section: write [{name}{'.NAME' if name == 'providers' else ''}]"
+            yield (name,), f"is a section: write [{name}{'.NAME' if name in ('providers', 'mcp') else ''}]"
         elif name == "providers":
             providers: dict[str, ProviderSection] = {}
             yield from _fill_providers(value, providers)
@@ -169,6 +170,10 @@ def _fill(table: Mapping[str, Any], sections: dict[str, Any]) -> _Found:
             jobs: dict[str, CronSection] = {}
             yield from _fill_cron(value, jobs)
             sections[name] = jobs
+        elif name == "mcp":
+            servers: dict[str, McpServer] = {}
+            yield from _fill_mcp(value, servers)
+            sections[name] = servers
         elif name == "approvals":
             approvals: dict[str, Any] = {}
             yield from _fill_approvals(value, approvals)
@@ -239,6 +244,17 @@ def _fill_cron(table: Mapping[str, Any], jobs: dict[str, CronSection]) -> _Found
             jobs[name] = CronSection(**fields)
         else:
             yield ("cron", name), f"is a section: write [cron.{bare(name)}]"
+
+
+def _fill_mcp(table: Mapping[str, Any], servers: dict[str, McpServer]) -> _Found:
+    for name, value in table.items():
+        fields: dict[str, Any] = {}
+        if isinstance(value, dict):
+            yield from _fill_section(("mcp", name), McpServer, value, fields)
+            yield from _secrets_within(("mcp", name, "env"), value.get("env"))
+            servers[name] = McpServer(**fields)
+        else:
+            yield ("mcp", name), f"is a section: write [mcp.{bare(name)}]"
 
 
 def _fill_models(at: Key, table: Mapping[str, Any], models: dict[str, ModelSection]) -> _Found:
@@ -351,6 +367,7 @@ def _meaning(config: Config) -> _Found:
             yield ("metrics", "listen"), lower(error.message)
     yield from api_settings.flaws(config.api)
     yield from workspace.flaws(config.workspaces, config.shell)
+    yield from mcp_settings.flaws(config.mcp)
     if config.tracing.endpoint and not _is_url(config.tracing.endpoint):
         yield ("tracing", "endpoint"), 'expected a URL, such as "http://127.0.0.1:4318"'
 

@@ -29,6 +29,7 @@ from daycare.features.history import HistoryFeature
 from daycare.features.history.prompts import PromptHistory
 from daycare.features.hooks import WebhooksFeature
 from daycare.features.logs import LogsFeature
+from daycare.features.mcp import McpFeature
 from daycare.features.models import Models
 from daycare.features.openai import OpenAIFeature
 from daycare.features.pairing import PairingFeature
@@ -121,7 +122,8 @@ class Daemon(Kernel):
             ShellFeature(core, self.workspaces, self.skills.skills),
             TrafficFeature(store, clock, self.supervisor.failures.trouble_of),
         ]
-        able += [Dashboard(), LogsFeature(self.home.log_file)]
+        self.mcp = McpFeature(core, self.catalogue, self.home.path / "mcp", people.keyring, warn)
+        able += [self.mcp, Dashboard(), LogsFeature(self.home.log_file)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))

@@ -10,6 +10,7 @@ from daycare.base.api_settings import ApiSection as ApiSection
 from daycare.base.consent import ApprovalsSection
 from daycare.base.cron import CronSection as CronSection
 from daycare.base.limits import AWAKE_IDLE_S, DONE_KEEP_S, IMAGES_MAX_BYTES, SHUTDOWN_GRACE_S, TURNS_MAX_RUNNING
+from daycare.base.mcp_settings import McpServer as McpServer
 from daycare.base.memory_settings import MemorySection
 from daycare.base.permission import Rule
 from daycare.base.workspace import ShellSection as ShellSection
@@ -217,6 +218,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tracing: TracingSection = TracingSection()
     workspaces: WorkspacesSection = WorkspacesSection()
     shell: ShellSection = ShellSection()
+    mcp: dict[str, McpServer] = msgspec.field(default_factory=dict)
 
 
 def with_offline(providers: dict[str, ProviderSection]) -> dict[str, ProviderSection]:

@@ -16,6 +16,7 @@ from daycare.base import permission
 from daycare.base.consent import ApprovalRule, Consent
 from daycare.base.cron import CronSection
 from daycare.base.errors import BrokenError
+from daycare.base.mcp_settings import McpServer
 from daycare.config import Config, check, load
 
 ROOT = Path(__file__).parent.parent
@@ -402,6 +403,9 @@ def test_example_names_every_key_and_says_why() -> None:
             assert {*config.ProviderSection.__struct_fields__[:-1], "body"} == set(shown["providers"]["ollama"])
         elif section.name == "cron":
             assert set(CronSection.__struct_fields__) == set(shown["cron"]["morning"])
+        elif section.name == "mcp":
+            servers = shown["mcp"]
+            assert set(McpServer.__struct_fields__) == {*servers["time"], *servers["tracker"]}
         elif section.name == "rules":
             assert set(permission.Rule.__struct_fields__) == set(shown["rules"][0])
         else:
@@ -419,6 +423,7 @@ def test_every_key_stands_in_the_page_on_configuration() -> None:
         section = found[0] if isinstance(found, list) else found
         inner = {"providers": section.get("ollama"), "approvals": {**section.pop("notes", {}), **section}}
         inner["cron"] = section.get("morning")
+        inner["mcp"] = {**section.get("time", {}), **section.get("tracker", {})}
         inner["memory"] = {key.rpartition(".")[2]: 0 for key in keys_of(section)} if name == "memory" else None
         for key in inner.get(name) or section:
             assert re.search(rf"^\| `{key}` \|", page, re.M), f"doc/operate/configuration.md lacks {name}.{key}"

@@ -58,6 +58,8 @@ BETWEEN_FEATURES = {  # from, to; what one needs of another, it says here
     ("budgets", "tasks"),  # who asked for one pays for it
     ("cron", "tasks"),
     ("hooks", "signals"),  # what one brings may go out as a signal
+    ("mcp", "approvals"),  # what is suspicious in what a tool says
+    ("mcp", "shell"),  # the sandbox in which servers run
     ("memory", "approvals"),
     ("openai", "memory"),  # the embedder
     ("pairing", "people"),

@@ -107,14 +107,18 @@ def document(routes: Iterable[BaseRoute]) -> Json:
     }
 
 
+def _tag(path: str) -> str:
+    """Return what a route is about: the first segment of its path, behind the version if it has one."""
+    segments = path.split("/")
+    return segments[3 if path.startswith(OPENAI) else 2 if len(segments) > 2 else 1] or "browsers"
+
+
 def _operation(each: Endpoint, schemas: "_Schemas") -> Json:
     it, (summary, more) = each.description, each.words
     made: Json = {
         "operationId": re.sub(r"\W+", "_", f"{each.method.lower()}{each.path}").strip("_"),
         "summary": summary,
-        "tags": [
-            each.path.split("/")[3 if each.path.startswith(OPENAI) else 2 if each.path != "/" else 1] or "browsers"
-        ],
+        "tags": [_tag(each.path)],
         "security": []
         if is_anybodys(each.endpoint)
         else [{"token": [may]} for may in May if admits(Caller(may=may), each.method, each.endpoint)],
@@ -131,10 +135,6 @@ def _operation(each: Endpoint, schemas: "_Schemas") -> Json:
         ref = f"#/components/responses/{_refusal(status, each.path)}"
         made["responses"].setdefault(str(status), {"$ref": ref})
     return made
-
-
-def _tag(path: str) -> str:
-    return "session" if path == "/" else path.split("/")[3 if path.startswith(OPENAI) else 2]
 
 
 def _parameters(path: str, it: Description, schemas: "_Schemas") -> Iterator[Json]:

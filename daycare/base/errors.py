@@ -122,6 +122,10 @@ class UnavailableError(DaycareError):
     http_status = 503
 
 
+class UncertainError(UnavailableError):
+    """Something outside was asked to do it and did not say whether it has: look before asking for it again."""
+
+
 class AwayError(UnavailableError):
     """A whole service is away, for everybody: wait until it is back; what waits for it has done nothing wrong."""
 

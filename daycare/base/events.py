@@ -42,6 +42,7 @@ from daycare.base.events_work import CronRan as CronRan
 from daycare.base.events_work import DeadPruned as DeadPruned
 from daycare.base.events_work import DeadReplayed as DeadReplayed
 from daycare.base.events_work import FileChanged as FileChanged
+from daycare.base.events_work import McpChanged as McpChanged
 from daycare.base.events_work import SignalFired as SignalFired
 from daycare.base.events_work import SignalSubscribed as SignalSubscribed
 from daycare.base.events_work import SignalUnsubscribed as SignalUnsubscribed
@@ -421,6 +422,7 @@ AnyEvent = (
     | SignalSubscribed
     | SignalUnsubscribed
     | CommandRun
+    | McpChanged
     | FileChanged
     | SkillChanged
     | WebhookAdded

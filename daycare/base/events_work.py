@@ -166,6 +166,15 @@ class SkillChanged(Event, frozen=True, kw_only=True, tag="skill.changed"):
     by: str = ""
 
 
+class McpChanged(Event, frozen=True, kw_only=True, tag="mcp.changed"):
+    """An MCP server is `starting`, `up`, `asleep`, `failed` or `left_alone`; or so many of its `tools` were `found` new
+    or changed, `approved` by a person, or `revoked`."""
+
+    server: str
+    change: str
+    tools: int = 0
+
+
 class WebhookAdded(Event, frozen=True, kw_only=True, tag="webhook.added"):
     """A webhook was made. `path` is the agent that it goes to, `signal` the signal that it sends."""
 

@@ -45,6 +45,7 @@ from daycare.features.exports import cli as exports
 from daycare.features.health import cli as health
 from daycare.features.history import cli as history
 from daycare.features.hooks import cli as hooks
+from daycare.features.mcp import cli as mcp
 from daycare.features.models import cli as models
 from daycare.features.pairing import cli as pairing
 from daycare.features.people import cli_can as can
@@ -118,6 +119,7 @@ app.add_typer(timers.app, name="timers")
 app.add_typer(files.app, name="files")
 app.add_typer(hooks.app, name="hooks")
 app.add_typer(keys.app, name="keys")
+app.add_typer(mcp.app, name="mcp")
 app.add_typer(memory.app, name="memory")
 app.add_typer(models.app, name="models")
 app.add_typer(pairing.app, name="pair")

@@ -27,6 +27,7 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.history.prompt_rows import PromptRows
     from daycare.features.history.rows import HistoryRows
     from daycare.features.hooks.rows import HookRows
+    from daycare.features.mcp.rows import McpToolRows
     from daycare.features.memory.documents.rows import DocumentRows
     from daycare.features.memory.store.rows import MemoryRows
     from daycare.features.openai.rows import ExchangeRows
@@ -54,6 +55,7 @@ def rows() -> "Sequence[type[Rows]]":
         DocumentRows,
         FileChangeRows,
         SkillApprovalRows,
+        McpToolRows,
         SignalRows,
         HeartbeatRows,
         TaskRows,

@@ -34,7 +34,7 @@ def leaves(section: msgspec.Struct, at: str = "") -> Iterator[Leaf]:
         value, key = getattr(section, field.name), f"{at}{field.encode_name}"
         if isinstance(value, msgspec.Struct):
             yield from leaves(value, f"{key}.")
-        elif key in ("providers", "cron", "plugins.settings"):
+        elif key in ("providers", "cron", "mcp", "plugins.settings"):
             first = key.partition(".")[0]
             yield from (Leaf(f"{first}.{name}", f"{first}.NAME", inner) for name, inner in value.items())
         elif key == "approvals.rules":  # their order counts, too
@@ -90,6 +90,7 @@ AT_ONCE: Final = (
     *_of("api", "listen", "hosts", "origins", "cert", "key", "trusted_proxies", "insecure"),
     "credentials.slack_url",
     "workspaces.roots",
+    "mcp.NAME",
     *_of(
         "shell",
         "enabled",

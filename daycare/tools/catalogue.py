@@ -42,6 +42,7 @@ class Catalogue:
         """Know these tools no more."""
         for tool in tools:
             self._tools.pop(tool.spec.name, None)
+            self._offered.pop(tool.spec.name, None)
             self.own.discard(tool.spec.name)
 
     def get(self, name: str) -> Tool | None:

@@ -19,6 +19,7 @@ from daycare.plugin import StructTool, ToolContext, ToolSpec
 from daycare.settings import Live
 
 MORE: Final = "more_tools"
+NAMED_MAX: Final = 10  # tools of a group by name: one of a server of others may have a hundred
 _OFFERS_MAX: Final = 64  # different sets of groups that agents have
 
 Offer = Callable[[Sequence[ToolSpec], Set[str]], tuple[ToolSpec, ...]]
@@ -72,7 +73,7 @@ class ToolOffer:
             for spec in specs:
                 if spec.group:
                     groups.setdefault(spec.group, []).append(spec.name)
-            told = "; ".join(f"{group}: {', '.join(names)}" for group, names in groups.items())
+            told = "; ".join(f"{group}: {_named(names)}" for group, names in groups.items())
             known = self._more[names] = msgspec.structs.replace(
                 self.tool.spec, description=f"{self.tool.spec.description} Groups: {told}."
             )
@@ -85,3 +86,9 @@ class ToolOffer:
             groups = ", ".join(dict.fromkeys(spec.group for spec in specs)) or "none"
             raise NotFoundError("TOOLS_GROUP", f"getting tools: there is no group {it.group!r}; there are: {groups}")
         return Sourced("You can call these now:\n" + "\n".join(told), ())
+
+
+def _named(names: Sequence[str]) -> str:
+    """Return the tools of a group by name, as far as that is short."""
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more

@@ -12,7 +12,7 @@ import trio
 
 from daycare.base.clock import Clock
 from daycare.base.error_boundary import error_boundary
-from daycare.base.errors import DaycareError, ForbiddenError, StoreAwayError
+from daycare.base.errors import DaycareError, ForbiddenError, StoreAwayError, UncertainError
 from daycare.base.limits import STORE_RETRY_S
 from daycare.base.messages import Chains, File, Origin, Origins, Told, ToolCall
 from daycare.base.permission import PersonsSay, persons_say
@@ -192,7 +192,7 @@ class Runner:
                             await trio.sleep(STORE_RETRY_S)
                             context = fresh()  # what it had begun to bring about is begun again
         except DaycareError as error:
-            if error.code == CRASHED and ran:
+            if ran and (error.code == CRASHED or isinstance(error, UncertainError)):
                 return _unsure(tool, error.message)
             return Done(str(error)[:TOOL_RESULT_MAX_CHARS], "error", origins=())
         if result is None:

@@ -101,7 +101,7 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     agents |= {"POST /v1/memories/forget"}
     pages = {f"GET /{each}" for each in ("", "agents/1", "approvals", "memory", "work", "costs", "people", "system")}
     pages |= {"GET /static/1", "GET /new-agent", "GET /work/cron/1", "GET /flow", "GET /trace", "GET /start"}
-    agents |= {"POST /preview", "POST /v1/approvals/auto"}
+    agents |= {"POST /preview", "POST /v1/approvals/auto", "POST /mcp"}
     oneself = {"GET /v1/session", "POST /v1/logout", "POST /v1/tickets", "GET /v1/login", "POST /v1/login"}
     oneself |= {"POST /v1/hooks/1"}
     for may, expected in (

@@ -6,13 +6,14 @@ from pathlib import Path
 from daycare.base.consent import ApprovalRule, ApprovalsSection, Consent
 from daycare.base.cron import CronSection
 from daycare.ops.effects import AFTER_RESTART, AT_ONCE, PLUGINS, Effect, changed, effect, leaves
-from daycare.settings import Config, PluginsSection, ProviderSection
+from daycare.settings import Config, McpServer, PluginsSection, ProviderSection
 
 PAGE = Path(__file__).parents[2] / "doc/operate/configuration.md"
 
 WHOLE = Config(  # with something under each name that people choose themselves
     providers={"box": ProviderSection(), "other": ProviderSection()},
     cron={"morning": CronSection(cron="@daily", prompt="x")},
+    mcp={"time": McpServer()},
     plugins=PluginsSection(settings={"telegram": {"x": 1}}),
     approvals=ApprovalsSection(
         rules={"notes": ApprovalRule(policy=Consent.AUTO), "more": ApprovalRule(policy=Consent.AUTO)}

@@ -21,6 +21,7 @@ TIMES: Final = {
     TOLD: """api_tokens.created_at api_tokens.used_at
         approval_grants.created_at approval_messages.created_at approvals.created_at
         file_changes.created_at file_changes.undone_at skill_approvals.created_at
+        mcp_tools.approved_at mcp_tools.found_at
         behaviour_states.at budgets.updated_at call_grants.created_at connector_memory.at
         cron_jobs.created_at cron_jobs.removed_at cron_jobs.updated_at
         cron_runs.started_at cron_runs.until_at dead_letters.replayed_at documents.created_at
@@ -29,7 +30,7 @@ TIMES: Final = {
         signals.created_at steps.at strangers.first_at strangers.last_at summaries.created_at tasks.created_at
         webhooks.accepted_at webhooks.created_at webhooks.refused_at
         tasks.started_at user_connector_keys.created_at users.created_at users.removed_at budget_sums.wall_ms
-        budget_sums.reserved_ms reservations.wall_ms spending.unsettled_ms spending.wall_ms""",
+        budget_sums.reserved_ms model_sums.wall_ms reservations.wall_ms spending.unsettled_ms spending.wall_ms""",
     AGE: """agents.ended_at api_tokens.revoked_at prompt_layouts.created_at
         approvals.decided_at cron_runs.ended_at dead_letters.created_at dropped_letters.last_at
         events.at files.created_at history.ended_at inbox.done_at memories.created_at

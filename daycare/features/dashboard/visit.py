@@ -1,19 +1,14 @@
 """Somebody looks at a page. What it shows is asked of the API in their name, so that nothing is permitted twice."""
 
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import Message
 
 from daycare.api.browsers import csrf_of
 from daycare.api.callers import admits, caller_of
-
-_OK: Final = 400  # and above: refused
-
-_decode = msgspec.json.Decoder().decode
+from daycare.api.inner import inner_call
 
 
 class PageRefusedError(Exception):
@@ -64,37 +59,12 @@ class Visit:
 
         Fields that the route names in braces are put there.
         """
-        path = route.format_map(query)
-        asked = {
-            name: _spelled(value) for name, value in query.items() if value is not None and f"{{{name}}}" not in route
-        }
-        status, found = 0, bytearray()
-
-        async def receive() -> Message:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def send(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
-            found.extend(message.get("body", b""))
-
-        scope = {**self._request.scope, "method": "GET", "path": path, "raw_path": path.encode()}
-        scope |= {
-            "query_string": urlencode(asked).encode(),
-            "headers": [],
-            "path_params": {},
-            "state": {"caller": self.caller},
-        }
-        await self._request.app(scope, receive, send)
-        answer = _decode(bytes(found))
-        if status >= _OK:
-            raise PageRefusedError(status, answer["error"])
-        return answer
+        asked = {name: value for name, value in query.items() if f"{{{name}}}" not in route}
+        answer = await inner_call(self._request, "GET", route.format_map(query), asked)
+        if answer.refused:
+            raise PageRefusedError(answer.status, answer.document["error"])
+        return answer.document
 
     async def get_if_seen(self, route: str, **query: Any) -> Any:
         """Return what the API answers, None if it answers others only."""
         return await self.get(route, **query) if self.may_see(route) else None
-
-
-def _spelled(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

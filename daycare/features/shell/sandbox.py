@@ -8,7 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -35,7 +35,7 @@ _SETTINGS: Final = (
     *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/ssl/certs"),
     *("/etc/ca-certificates.conf", "/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/magic"),
 )
-_PEOPLE: Final = {
+PEOPLE: Final = {
     "/etc/passwd": b"agent:x:1000:1000::/tmp:/bin/sh\n",
     "/etc/group": b"agent:x:1000:\n",
     "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\n",
@@ -55,6 +55,29 @@ _BOUND: Final = (
 _ENTER: Final = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec nice -n 10 "$@"'
 
 
+def confined(files: dict[str, int], readable: Iterable[str], tmp_mb: int) -> list[str]:
+    """Return the arguments of bubblewrap for a system to read, without network, and nothing else.
+
+    `files` are the descriptors of texts by path, with that of the filter of system calls. What is to be seen or written
+    besides follows, and then `--remount-ro /`.
+    """
+    wanted = [
+        *("--unshare-user", "--uid", "1000", "--gid", "1000", "--unshare-ipc", "--unshare-pid", "--unshare-net"),
+        *("--unshare-uts", "--hostname", "sandbox", "--unshare-cgroup-try", "--die-with-parent", "--new-session"),
+        "--as-pid-1",
+        *("--cap-drop", "ALL", "--seccomp", str(files["seccomp"])),
+    ]
+    for path in (*_SYSTEM, *_SETTINGS, *(str(Path(each).expanduser()) for each in readable)):
+        wanted += ["--ro-bind-try", path, path]
+    for path in [each for each in files if each != "seccomp"]:
+        wanted += ["--ro-bind-data", str(files[path]), path]
+    wanted += ["--proc", "/proc", "--remount-ro", "/proc"]  # root may write the kernel's settings without any right
+    wanted += ["--dev", "/dev"]
+    for path in ("/tmp", "/dev/shm"):  # noqa: S108
+        wanted += ["--size", str(tmp_mb << 20), "--tmpfs", path]
+    return [*wanted, "--remount-ro", "/dev"]
+
+
 def arguments(
     workspace: int,
     bounds: ShellSection,
@@ -70,30 +93,38 @@ def arguments(
     `reaches`: it is to reach hosts.
     """
     place = "/proc/self/fd/0"
-    wanted = [
-        *("--unshare-user", "--uid", "1000", "--gid", "1000", "--unshare-ipc", "--unshare-pid", "--unshare-net"),
-        *("--unshare-uts", "--hostname", "sandbox", "--unshare-cgroup-try", "--die-with-parent", "--new-session"),
-        "--as-pid-1",
-        *("--cap-drop", "ALL", "--seccomp", str(files["seccomp"])),
-    ]
     own = (network.interpreter(),) if reaches else ()
-    for path in (*_SYSTEM, *_SETTINGS, *own, *(str(Path(each).expanduser()) for each in bounds.readable)):
-        wanted += ["--ro-bind-try", path, path]
-    for path in _PEOPLE:
-        wanted += ["--ro-bind-data", str(files[path]), path]
+    wanted = confined(files, (*own, *bounds.readable), bounds.tmp_mb)
     for path, handle in more.items():
         wanted += ["--perms", "0555", "--ro-bind-data", str(handle), path]
-    wanted += ["--proc", "/proc", "--remount-ro", "/proc"]  # root may write the kernel's settings without any right
-    wanted += ["--dev", "/dev"]
-    for path in ("/tmp", "/dev/shm"):  # noqa: S108
-        wanted += ["--size", str(bounds.tmp_mb << 20), "--tmpfs", path]
-    wanted += ["--remount-ro", "/dev", "--bind", place, INSIDE]
+    wanted += ["--bind", place, INSIDE]
     for each in git:  # what git runs by itself; a mount cannot be renamed or replaced
         there = f"{INSIDE}/{each}"
         wanted += ["--ro-bind", f"{place}/{each}", there]
         if Path(f"/proc/self/fd/{workspace}/{each}/hooks").is_dir():
             wanted += ["--size", "4096", "--tmpfs", f"{there}/hooks", "--remount-ro", f"{there}/hooks"]
     return [*wanted, "--remount-ro", "/", "--chdir", INSIDE]
+
+
+def texts(handles: list[int], people: Mapping[str, bytes] = PEOPLE) -> dict[str, int]:
+    """Return the descriptors of what stands in a sandbox in place of some files, and of the filter of system calls.
+
+    All are added to `handles`, which are to be closed.
+    """
+    files = {path: _memory(text, handles) for path, text in people.items()}
+    files["seccomp"] = _memory(seccomp.program(), handles)
+    return files
+
+
+def entering(group: ControlGroup, told: Sequence[str], handles: list[int]) -> list[str]:
+    """Return the command line that enters a group and a sandbox made by these arguments; what runs there follows.
+
+    Raises `OSError` where nothing bounds the processes of a daemon that runs as root.
+    """
+    if os.geteuid() == 0 and "pids" not in group.bounds:
+        raise OSError("nothing bounds the processes of root here: run the daemon as another user")
+    inner = _memory(b"".join(each.encode() + b"\0" for each in told), handles)  # no path of ours is in /proc
+    return ["/bin/sh", "-c", _ENTER, "sh", *group.doors, "--", program(), "--args", str(inner), "--"]
 
 
 @contextmanager
@@ -111,19 +142,14 @@ def sandboxed(
     """
     handles: list[int] = []
     try:
-        files = {path: _memory(text, handles) for path, text in _PEOPLE.items()}
-        files["seccomp"] = _memory(seccomp.program(), handles)
         further = {path: _memory(data, handles) for path, data in more.items()}
-        told = arguments(workspace, bounds, files, repositories(workspace), further, reaches=door is not None)
-        inner = _memory(b"".join(each.encode() + b"\0" for each in told), handles)  # no path of ours is in /proc
+        told = arguments(workspace, bounds, texts(handles), repositories(workspace), further, reaches=door is not None)
         with control_group(bounds) as group:
-            if os.geteuid() == 0 and "pids" not in group.bounds:
-                raise OSError("nothing bounds the processes of root here: run the daemon as another user")
             memory = "" if "memory" in group.bounds else f" ulimit -v {bounds.memory_mb << 10};"
             script = _BOUND.format(
                 cpu=bounds.seconds, blocks=bounds.disk_mb << 11, memory=memory, processes=bounds.processes
             )
-            line = ["/bin/sh", "-c", _ENTER, "sh", *group.doors, "--", program(), "--args", str(inner), "--"]
+            line = entering(group, told, handles)
             opening = [] if door is None else network.opening(door)
             passed = tuple(handles) if door is None else (*handles, door)
             yield [*line, *opening, "/bin/sh", "-c", script, "sh", command], passed, group

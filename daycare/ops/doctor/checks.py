@@ -21,6 +21,7 @@ from daycare.ops.doctor.hands import hands
 from daycare.ops.doctor.jobs import jobs
 from daycare.ops.doctor.keys import keys, models
 from daycare.ops.doctor.machine import disk, limits
+from daycare.ops.doctor.mcp import mcp
 from daycare.ops.doctor.memory import embedding
 from daycare.ops.doctor.network import network
 from daycare.ops.doctor.service import service
@@ -49,6 +50,7 @@ CHECKS: Final[dict[str, tuple[Look, float]]] = {
     "connectors": (connectors, CHECK_S),
     "sandbox": (sandbox, CHECK_S),
     "hands": (hands, CHECK_S),
+    "mcp": (mcp, CHECK_S),
     "embedding": (embedding, CHECK_S),
     "cron": (jobs, CHECK_S),
     "service": (service, CHECK_S),

@@ -64,6 +64,16 @@ async def _plugins(visit: Visit) -> dict[str, Any]:
     return {"plugins": plugins}
 
 
+async def _mcp(visit: Visit) -> dict[str, Any]:
+    servers = (await visit.get("/v1/mcp"))["servers"]
+    for server in servers:
+        server["tools"] = (await visit.get("/v1/mcp/tools", server=server["name"]))["tools"]
+        for tool in server["tools"]:
+            if tool["state"] in ("new", "changed"):
+                tool["body"] = {"server": server["name"], "tools": {tool["tool"]: tool["digest"]}}
+    return {"servers": servers}
+
+
 async def _settings(visit: Visit) -> dict[str, Any]:
     return {"config": await visit.get("/v1/config")}
 
@@ -83,6 +93,7 @@ TABS: Final[Mapping[str, SystemTab]] = {
     "models": SystemTab("Models", _models),
     "keys": SystemTab("Keys", _keys),
     "plugins": SystemTab("Plugins", _plugins),
+    "mcp": SystemTab("MCP servers", _mcp),
     "settings": SystemTab("Settings", _settings),
     "text": SystemTab("config.toml", _settings),
     "log": SystemTab("Log", _log),
