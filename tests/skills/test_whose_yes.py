@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from daycare.base.consent import ApprovalsSection, Consent
 from daycare.base.errors import DaycareError, InvalidError
+from daycare.base.permission import OwnRule, Permissions
 from daycare.base.workspace import Access
 from daycare.features.approvals.call_patterns import PatternWish, pattern_of
 from daycare.features.skills.installing import checked_skill
@@ -102,6 +103,16 @@ async def test_what_a_person_writes_counts_and_the_approved_one_of_a_name_goes_f
         await scene.one("memory_write", path="skills/tea.md", text="# Tea of nobody\n", reason="so")
         [offered] = await skills_of(scene).offered(scene.agent)
         assert (offered.description, offered.state) == ("Tea of Ann", SkillState.APPROVED)
+
+
+async def test_who_may_not_read_its_memory_reads_no_skill_in_it(tmp_path: Path, autojump_clock: object) -> None:
+    async with scene_of(tmp_path, settings()) as scene:
+        await scene.house.daemon.memory.documents.write(scene.agent, "skills/tea.md", "Boil water.\n", BY)
+        assert "Boil water." in await scene.one("skill", name="tea")
+        rules = Permissions(rules=(OwnRule(action="read_memory", decision="deny"),))
+        config = replace(scene.agent.config, permissions=rules)
+        scene.agent = await scene.house.store.agents.configure(scene.agent.id, config)
+        assert "Boil water." not in await scene.one("skill", name="tea")
 
 
 async def test_a_yes_is_kept_over_a_restart_with_who_gave_it_and_when(tmp_path: Path, autojump_clock: object) -> None:
