@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import trio
 from msgspec.structs import replace
 
 from daycare.base.consent import ApprovalsSection, Consent
@@ -15,6 +16,9 @@ from daycare.features.skills.installing import checked_skill
 from daycare.features.skills.installing import put as put_skill
 from daycare.features.skills.records import SkillState
 from daycare.features.skills.service import Skills
+from daycare.ops.purging import purge
+from daycare.store.home import Home
+from daycare.store.records import User
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted
 from tests.approvals.story import ANN, settle
@@ -189,3 +193,23 @@ def test_a_skill_is_written_whole_and_what_is_wrong_in_it_is_said(tmp_path: Path
         "pdf/SKILL.md",
         "pdf/references/forms.md",
     ]
+
+
+def test_what_was_approved_for_a_person_goes_with_them(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with open_daemon(tmp_path, location="daycare.db") as house:
+            await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
+            ben = await house.agent("/ben/direct")
+            documents, skills = house.daemon.memory.documents, house.daemon.skills.skills
+            await documents.write(ben, "skills/tea.md", "Tea of Ben.\n", BY)
+            skill, _ = await skills.get(ben, "tea")
+            await skills.approve(ben, "tea", None, skill.hash, "ann", "direct:ann")
+
+    async def left() -> list[str]:
+        async with open_daemon(tmp_path, location="daycare.db") as house:
+            return [each.name for each in await house.daemon.skills.skills.rows.find(["", "ben"])]
+
+    trio.run(live)
+    assert trio.run(left) == ["tea"]
+    purge(Home(tmp_path), "ben", 1_900_000_000_000)
+    assert trio.run(left) == []
