@@ -113,7 +113,7 @@ class Daemon(Kernel):
         self.skills = SkillsFeature(
             core, self.home.path, self.memory.documents, places, scan, self.catalogue.specs, self.gate
         )
-        self.prompts.skills = self.skills.skills
+        self.prompts.skills = self.skills.asked
         self.runner.asked.append(self.skills.asked.calls)
         self.intake.admission.meant = self.skills.asked.are_meant
         able += [

@@ -125,6 +125,15 @@ async def test_skills_of_a_workspace_are_not_there_before_a_yes(panels: Panels) 
     await panels.refused(400, "SKILL_WORKSPACE", "DELETE", "/v1/skill", name="pdf", path=PATH)
 
 
+async def test_an_agent_without_the_tool_has_no_list(panels: Panels) -> None:
+    put(home(panels) / "pdf", pdf())
+    await approve(panels, "pdf")
+    for tools, listed in ((["now"], False), (None, True)):
+        await panels.call("PATCH", "/v1/agent", {"tools": tools}, path=PATH)
+        [request] = await said(panels, "hello")
+        assert ("<skills>" in request.system) is listed
+
+
 async def test_tools_that_a_skill_names_are_no_tools_that_it_gives(panels: Panels) -> None:
     text = "---\nname: pdf\ndescription: x\nallowed-tools: shell now\n---\nCall the shell.\n"
     put(home(panels) / "pdf", {"SKILL.md": text})

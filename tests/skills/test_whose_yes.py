@@ -4,16 +4,21 @@ import os
 from pathlib import Path
 
 import pytest
+import trio
 from msgspec.structs import replace
 
 from daycare.base.consent import ApprovalsSection, Consent
 from daycare.base.errors import DaycareError, InvalidError
+from daycare.base.permission import OwnRule, Permissions
 from daycare.base.workspace import Access
 from daycare.features.approvals.call_patterns import PatternWish, pattern_of
 from daycare.features.skills.installing import checked_skill
 from daycare.features.skills.installing import put as put_skill
 from daycare.features.skills.records import SkillState
 from daycare.features.skills.service import Skills
+from daycare.ops.purging import purge
+from daycare.store.home import Home
+from daycare.store.records import User
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted
 from tests.approvals.story import ANN, settle
@@ -104,6 +109,16 @@ async def test_what_a_person_writes_counts_and_the_approved_one_of_a_name_goes_f
         assert (offered.description, offered.state) == ("Tea of Ann", SkillState.APPROVED)
 
 
+async def test_who_may_not_read_its_memory_reads_no_skill_in_it(tmp_path: Path, autojump_clock: object) -> None:
+    async with scene_of(tmp_path, settings()) as scene:
+        await scene.house.daemon.memory.documents.write(scene.agent, "skills/tea.md", "Boil water.\n", BY)
+        assert "Boil water." in await scene.one("skill", name="tea")
+        rules = Permissions(rules=(OwnRule(action="read_memory", decision="deny"),))
+        config = replace(scene.agent.config, permissions=rules)
+        scene.agent = await scene.house.store.agents.configure(scene.agent.id, config)
+        assert "Boil water." not in await scene.one("skill", name="tea")
+
+
 async def test_a_yes_is_kept_over_a_restart_with_who_gave_it_and_when(tmp_path: Path, autojump_clock: object) -> None:
     put(tmp_path / "skills/pdf", pdf())
     for number in range(2):
@@ -178,3 +193,23 @@ def test_a_skill_is_written_whole_and_what_is_wrong_in_it_is_said(tmp_path: Path
         "pdf/SKILL.md",
         "pdf/references/forms.md",
     ]
+
+
+def test_what_was_approved_for_a_person_goes_with_them(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with open_daemon(tmp_path, location="daycare.db") as house:
+            await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
+            ben = await house.agent("/ben/direct")
+            documents, skills = house.daemon.memory.documents, house.daemon.skills.skills
+            await documents.write(ben, "skills/tea.md", "Tea of Ben.\n", BY)
+            skill, _ = await skills.get(ben, "tea")
+            await skills.approve(ben, "tea", None, skill.hash, "ann", "direct:ann")
+
+    async def left() -> list[str]:
+        async with open_daemon(tmp_path, location="daycare.db") as house:
+            return [each.name for each in await house.daemon.skills.skills.rows.find(["", "ben"])]
+
+    trio.run(live)
+    assert trio.run(left) == ["tea"]
+    purge(Home(tmp_path), "ben", 1_900_000_000_000)
+    assert trio.run(left) == []

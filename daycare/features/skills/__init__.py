@@ -58,7 +58,8 @@ class SkillsFeature(Feature):
         from daycare.features.skills.tools import SkillTools
 
         store, directory = self._core.store, self._core.directory
-        return SkillTools(self.skills, directory, SkillProposals(self.skills, store, directory, self._gate)).tools()
+        proposals = SkillProposals(self.skills, store, directory, self._gate)
+        return SkillTools(self.skills, directory, proposals, self._core.may).tools()
 
     def offers(self, agent: "Agent", tool: str) -> bool:
         """Return whether an agent has skills: a helper is told its task, and nothing else."""

@@ -1,6 +1,7 @@
-"""Skills that a person asks for: a message `/NAME` reads that skill before the model says anything.
+"""What a turn begins with: the list of skills in its prompt, and the skill that a person asks for by `/NAME`.
 
-The turn begins with the call of the tool that the model would have made, so that it is journaled, and seen, as one.
+That one is read before the model says anything: by the call of the tool that the model would have made, so that it is
+journaled, and seen, as one. An agent that was not given the tool has no list either.
 """
 
 import re
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from daycare.actors.directory import Directory
-from daycare.agent.prompt import is_helper
+from daycare.agent.prompt import PromptEntry
 from daycare.base.messages import EnvelopeKind, Origin, ToolCall
 from daycare.features.skills.service import Skills
 from daycare.features.skills.tools import SKILL
@@ -30,6 +31,14 @@ class AskedSkills:
     specs: Callable[[Agent], Sequence[ToolSpec]]
     is_command: Callable[[str], bool]
 
+    def stamp(self, agent: Agent) -> object:
+        """Return what changes when the list of an agent's skills may have."""
+        return self._may_read(agent) and self.skills.stamp(agent)
+
+    async def entries(self, agent: Agent) -> Sequence[PromptEntry]:
+        """Return the list of skills for a prompt."""
+        return await self.skills.entries(agent) if self._may_read(agent) else ()
+
     async def are_meant(self, path: str, text: str) -> bool:
         """Return whether a message with a slash in front names a skill of the agent at a path, and no command."""
         name = _name(text)
@@ -49,9 +58,10 @@ class AskedSkills:
         return list(found.values())[:ASKED_MAX]
 
     async def _has(self, agent: Agent, name: str) -> bool:
-        if is_helper(agent) or not any(spec.name == SKILL for spec in self.specs(agent)):
-            return False
-        return any(each.name == name for each in await self.skills.offered(agent))
+        return self._may_read(agent) and any(each.name == name for each in await self.skills.offered(agent))
+
+    def _may_read(self, agent: Agent) -> bool:
+        return any(spec.name == SKILL for spec in self.specs(agent))
 
 
 def _name(text: str) -> str:

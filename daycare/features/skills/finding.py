@@ -15,7 +15,7 @@ from daycare.features.memory.documents.records import DocumentEntry
 from daycare.features.memory.documents.service import Documents
 from daycare.features.skills import folder
 from daycare.features.skills.folder import HOME_FOLDER, SkillFiles, Stamp
-from daycare.features.skills.records import SkillPlace
+from daycare.features.skills.records import DOCUMENTS, SkillPlace
 from daycare.features.workspaces.beneath import why_not
 from daycare.features.workspaces.folder import WorkspaceFolder
 from daycare.features.workspaces.places import WorkspacePlaces
@@ -75,7 +75,7 @@ class SkillFinder:
 
         Raises `InvalidError` SKILL_UNFIT, `ConflictError` SKILL_CHANGED, `NotFoundError`.
         """
-        if found.place in _LAYERS.values():
+        if found.place in DOCUMENTS:
             assert agent is not None
             document = await self._documents.read(agent, found.where)
             if document.hash != found.stamp:  # of what it says now it is not known who stands behind it

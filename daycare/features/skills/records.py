@@ -18,6 +18,9 @@ class SkillPlace(StrEnum):
     WORKSPACE = "workspace"  # a folder in `.agents/skills` of an agent's workspace
 
 
+DOCUMENTS = (SkillPlace.AGENT, SkillPlace.USER, SkillPlace.GLOBAL)
+
+
 class SkillState(StrEnum):
     """Whether a person has approved exactly what a skill says now."""
 

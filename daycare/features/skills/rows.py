@@ -6,12 +6,13 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from daycare.features.skills.records import SkillApproval, SkillPlace
-from daycare.store.sqlite.rows import Rows, Table
+from daycare.store.sqlite.rows import PURGED_PATH, Rows, Table
 from daycare.store.sqlite.sql import Select, insert_into, marks
 from daycare.store.sqlite.writer import Tx
 
 APPROVALS_KEPT_MAX: Final = 20  # of one skill: earlier ones it has hardly gone back to
 
+_SCOPE: Final = "('/' || scope)"  # as a path
 _KEY: Final = "no, hash, scope, name, place, user, by, "
 _COLUMNS: Final = f"{_KEY}text, files, created_at"
 _SHORT: Final = f"{_KEY}'' AS text, '{{}}' AS files, created_at"
@@ -29,6 +30,7 @@ class SkillApprovalRows(Rows):
         Table(
             "skill_approvals",
             why="folders of skills stay here, and a yes to one elsewhere is said there",
+            whose=f"user IN (SELECT id FROM purged_users) OR {PURGED_PATH.format(_SCOPE)}",
             number="no",
         ),
     )

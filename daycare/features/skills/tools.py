@@ -4,7 +4,7 @@ What a person has approved is given without a mark, and the turn stays clean; an
 others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -14,9 +14,10 @@ from daycare.agent.blocks import one_line
 from daycare.base.fence import fence, harmless
 from daycare.base.limits import PROMPT_LINE_MAX_CHARS
 from daycare.base.messages import Origin
+from daycare.base.permission import READ_MEMORY
 from daycare.base.tool import Sourced, ToolReach
 from daycare.features.skills.proposing import SkillProposals, proposing_tool
-from daycare.features.skills.records import Skill
+from daycare.features.skills.records import DOCUMENTS, Skill
 from daycare.features.skills.service import Skills, file_of
 from daycare.plugin import StructTool, ToolContext
 from daycare.rules import frontmatter
@@ -28,6 +29,8 @@ SKILL: Final = "skill"
 INSIDE: Final = "/skills"  # where commands find the files of approved skills
 READ_MAX_CHARS: Final = 14_000  # at a time: with what stands around it one result
 LISTED_MAX: Final = 200
+
+May = Callable[[str, str, str], Awaitable[object]]
 
 _SHELL: Final = "shell"
 _OTHERS: Final = (Origin.FILE,)
@@ -43,10 +46,11 @@ class UseSkill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class SkillTools:
-    """Makes them."""
+    """Makes them. `may` raises what keeps an agent from reading its documents."""
 
-    def __init__(self, skills: Skills, directory: Directory, proposals: SkillProposals) -> None:
+    def __init__(self, skills: Skills, directory: Directory, proposals: SkillProposals, may: May) -> None:
         self._skills = skills
+        self._may = may
         self._directory = directory
         self._proposals = proposals
 
@@ -62,6 +66,8 @@ class SkillTools:
         if not it.name:
             return Sourced(_listed(await self._skills.offered(agent)), ())
         skill, files = await self._skills.open(agent, it.name)
+        if skill.place in DOCUMENTS:
+            await self._may(agent.path, READ_MEMORY, agent.path)
         path = it.file.removeprefix("./") or SKILL_FILE
         text = file_of(skill.name, files, path)
         if text is None:
