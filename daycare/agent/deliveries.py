@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
-from daycare.agent.kinds import is_background, is_heartbeat, is_permanent_agents, is_scheduled, is_task, route
+from daycare.agent.kinds import is_background, is_for_person, is_heartbeat, is_scheduled, is_task, route
 from daycare.agent.notify import Notifier
 from daycare.agent.steps import Thought
 from daycare.base.causes import JobRun, TaskWork
@@ -38,7 +38,7 @@ class Deliveries:
             for row in thought.rows
             if is_scheduled(row)
             or is_heartbeat(row)
-            or is_permanent_agents(agent, row)
+            or is_for_person(agent, row)
             or (is_task(row) and row.envelope.origin is Origin.PERSON)
         ]
         silent = any(map(is_background, rows))

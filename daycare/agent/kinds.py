@@ -6,8 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from daycare.actors.taken_back import taken_back
-from daycare.base.causes import Beat, JobRun, Signalled, TaskWork, WebhookCall
+from daycare.base.causes import Approved, Beat, JobRun, Signalled, TaskWork, WebhookCall
 from daycare.base.cron import NOBODY, SILENCE
 from daycare.base.fence import fence, unfenced
 from daycare.base.messages import (
@@ -182,9 +181,13 @@ def is_delivery(row: InboxRow) -> bool:
     return isinstance(row.envelope.cause, WebhookCall)
 
 
-def is_permanent_agents(agent: Agent, row: InboxRow) -> bool:
-    """Return whether a row is a reminder of a permanent agent, so that its person is to hear what comes of it."""
-    return agent.kind in (Kind.AGENT, Kind.APP) and row.envelope.origin is Origin.TIMER
+def is_for_person(agent: Agent, row: InboxRow) -> bool:
+    """Return whether a person is to hear what comes of a row though nobody talks with its agent here.
+
+    It is a reminder of a permanent agent, or the yes to a call: whoever gave it hears what it led to.
+    """
+    reminder = agent.kind in (Kind.AGENT, Kind.APP) and row.envelope.origin is Origin.TIMER
+    return reminder or (agent.kind not in FOREGROUND and isinstance(row.envelope.cause, Approved))
 
 
 def is_background(row: InboxRow) -> bool:

@@ -161,6 +161,20 @@ async def test_no_answer_in_time_is_a_no_that_the_agent_is_told(tmp_path: Path, 
         assert "which is a no" in str(world.model.history[-1].messages)
 
 
+async def test_who_said_yes_hears_what_came_of_it_also_of_an_agent_nobody_talks_with_now(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with asking(tmp_path) as world:
+        scribe = await world.house.agent("/ann/agent/scribe")
+        await world.house.say(ordered("fetch", {"url": PAGE}), key="x", path=scribe.path, user="ann")
+        await settle(world.house)
+        [it] = await world.requests()
+        before = len(world.pigeon.arrived)  # type: ignore[attr-defined]
+        await world.house.daemon.approvals.decide(it.no, "approve", ANN, it.seen)
+        await settle(world.house)
+        assert world.sent == [PAGE] and len(world.pigeon.arrived) == before + 1  # type: ignore[attr-defined]
+
+
 async def test_an_approved_call_is_made_by_one_turn_alone(tmp_path: Path, autojump_clock: object) -> None:
     """Also if the message that says so came to a second one."""
     async with asking(tmp_path) as world:
@@ -174,6 +188,9 @@ async def test_an_approved_call_is_made_by_one_turn_alone(tmp_path: Path, autoju
         said: Any = SimpleNamespace(envelope=SimpleNamespace(cause=Approved(it.no)))
         assert len(await rows.claim(world.agent, decided.made_in, [said])) == 1
         assert await rows.claim(world.agent, decided.made_in + 1, [said]) == []
+        undo = "UPDATE history SET state = 'split' WHERE turn = ?"
+        await rows._write(lambda tx: tx.run(undo, (decided.made_in,)))
+        assert await rows.claim(world.agent, decided.made_in + 1, [said]), "a turn that was split made no call"
 
 
 async def test_the_network_lists_grants_and_takes_them_back(tmp_path: Path, autojump_clock: object) -> None:

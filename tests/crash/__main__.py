@@ -5,6 +5,7 @@
     python -m tests.crash --kills 500 --seed 1 --mode kill --workload curation --json
     python -m tests.crash --kills 300 --seed 1 --mode kill --workload budget --json
     python -m tests.crash --kills 1000 --seed 1 --mode kill --workload cron --json
+    python -m tests.crash --kills 300 --seed 1 --mode kill --workload approvals --json
     python -m tests.crash --kills 200 --seed 1 --mode syscall --json
     python -m tests.crash --images 2000 --seed 1 --mode powercut --json
     python -m tests.crash --between --operation cron,task --json
@@ -23,7 +24,7 @@ from daycare.testing import powercut
 from daycare.testing.daemon_process import die_tidily
 from tests.crash import between, campaign
 from tests.crash.figures import Figures
-from tests.crash.ledger import KINDS, OF_MEMORY, OF_MONEY, OF_RESULTS
+from tests.crash.ledger import KINDS, OF_ASKING, OF_MEMORY, OF_MONEY, OF_RESULTS
 from tests.crash.load import WORKLOADS
 from tests.crash.operations import OPERATIONS
 
@@ -52,7 +53,8 @@ def main() -> int:
     die_tidily()
     found = _power_cuts(chosen.images, chosen.seed) if chosen.mode == "powercut" else _kills(chosen)
     print(json.dumps(found) if chosen.json else "\n".join(f"{name}: {value}" for name, value in found.items()))
-    return int(any(found.get(kind) for kind in (*KINDS, *OF_RESULTS, *OF_MEMORY, *OF_MONEY, *powercut.KINDS)))
+    kinds = (*KINDS, *OF_RESULTS, *OF_MEMORY, *OF_MONEY, *OF_ASKING, *powercut.KINDS)
+    return int(any(found.get(kind) for kind in kinds))
 
 
 def _between(chosen: argparse.Namespace) -> int:

@@ -240,6 +240,10 @@ def run(mode: str, kills: int, seed: int, workload: str = "messages") -> Figures
         from tests.crash.cron import CronCampaign
 
         return trio.run(CronCampaign(mode, kills, seed, killer).run)
+    if workload == "approvals":
+        from tests.crash.approvals import ApprovalsCampaign
+
+        return trio.run(ApprovalsCampaign(mode, kills, seed, killer).run)
     if workload == "budget":
         from tests.crash.budget import BudgetCampaign
 

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.crash.ledger import KINDS, OF_MEMORY, OF_MONEY, OF_RESULTS
+from tests.crash.ledger import KINDS, OF_ASKING, OF_MEMORY, OF_MONEY, OF_RESULTS
 
 
 @dataclass
@@ -68,7 +68,9 @@ class Figures:
     def _of_workload(self) -> dict[str, Any]:
         if self.workload == "messages":
             return {}
-        kinds = {"delegation": OF_RESULTS, "budget": OF_MONEY, "cron": ()}.get(self.workload, OF_MEMORY)
+        kinds = {"delegation": OF_RESULTS, "budget": OF_MONEY, "cron": (), "approvals": OF_ASKING}.get(
+            self.workload, OF_MEMORY
+        )
         results = {"results": self.results} if self.workload == "delegation" else {}
         return {"workload": self.workload, **results, **{kind: self.counts[kind] for kind in kinds}}
 

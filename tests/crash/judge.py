@@ -12,7 +12,7 @@ import msgspec
 from daycare.base.messages import Envelope, Message, ToolCall, ToolResult
 from tests.crash.given_up import NOT_RUN, letters, undocumented
 from tests.crash.ledger import Finding, Ledger, Sent
-from tests.crash.mind import ALL_TASKS, Errand, calls_of, errand_of
+from tests.crash.mind import ALL_TASKS, WISHES, Errand, calls_of, errand_of
 
 _decode_history = msgspec.json.Decoder(tuple[Message, ...]).decode
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
@@ -225,7 +225,7 @@ def _tools(world: World, lines: Counter[str], verdict: Verdict) -> Iterator[Find
                 again[f"charge {call.arguments.get('account')}"] += 1
                 continue
             seen[call.id] += 1
-            if call.name in ("ask", "spawn"):
+            if call.name in ("ask", "spawn", *WISHES.values()):
                 continue
             if at in world.given_up and result.status == "error" and NOT_RUN.search(result.text):
                 continue

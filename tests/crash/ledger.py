@@ -13,6 +13,7 @@ KINDS = ("lost", "doubled", "reordered", "repeated_tools", "broken")
 OF_RESULTS = ("results_lost", "results_doubled", "orphans")  # of what agents ask of each other
 OF_MEMORY = ("unprocessed", "processed_twice", "marked_unseen", "expired_uncurated", "sourceless")  # of what is learned
 OF_MONEY = ("undercounted", "miscounted", "unfinished")  # of what calls of models cost
+OF_ASKING = ("decisions_lost", "unapproved", "untold")  # of what a person decides
 Finding = tuple[str, str]  # one of those kinds, and what was seen
 
 

@@ -13,7 +13,7 @@ import trio
 
 from daycare.testing.daemon_process import client_of
 from tests.crash.ledger import Ledger, Sent
-from tests.crash.mind import DELEGATIONS, VERBS, Errand
+from tests.crash.mind import DELEGATIONS, VERBS, WISHES, Errand
 
 SENDERS = 8
 AGENTS = 5
@@ -22,6 +22,7 @@ RETRY_S = 0.04
 # How often each verb is said, and how long the senders pause: a helper is ten times the work of a message.
 WORKLOADS: dict[str, tuple[dict[str, int], float]] = {
     "messages": (dict(zip(VERBS, (50, 15, 15, 8, 12), strict=True)), PAUSE_S),
+    "approvals": (dict(zip(("m", *WISHES), (15, 25, 30, 30), strict=True)), 8 * PAUSE_S),
     "budget": ({"m": 1}, PAUSE_S),
     "cron": ({"m": 1}, 6 * PAUSE_S),
     "curation": ({"m": 1}, 2 * PAUSE_S),

@@ -13,10 +13,11 @@ A message is one line, `VERB SENDER NUMBER [PATH]`; its name is `SENDER-NUMBER`:
 | `spawn`, `pair` | makes a helper, or two at once, for `first SENDER NUMBER` (and `second`), and waits |
 | `deep` | makes a helper for `middle SENDER NUMBER` and waits; that one makes one for `leaf SENDER NUMBER` |
 | `later` | makes a helper and does not wait: its answer comes as a message |
+| `shell`, `write`, `post` | calls `shell`, `file_write` or `post`, for which a person's yes is needed each time |
 
 A turn's answer has one line for each of its messages: `ack VERB SENDER NUMBER [STATUS OF THE TOOL]`, and behind it
-what it was told by others, in brackets. Those answer `done TASK SENDER-NUMBER`. The model is a function of the
-conversation, so after a crash it goes on as it would have done.
+what it was told by others, in brackets. Those answer `done TASK SENDER-NUMBER`. Of calls that a person has approved it
+says `made ID STATUS`. The model is a function of the conversation, so after a crash it goes on as it would have done.
 """
 
 import os
@@ -30,6 +31,7 @@ import trio
 from daycare.agent.provenance import Provenance
 from daycare.base.messages import Message, Text, ToolCall, ToolResult, Usage
 from daycare.base.tool import STAYS
+from daycare.features.approvals.rows import APPROVED_CALL
 from daycare.plugin import (
     Completion,
     InferRequest,
@@ -43,6 +45,7 @@ from daycare.plugin import (
 
 VERBS = ("m", "note", "charge", "remind", "tell")
 DELEGATIONS = ("ask", "spawn", "pair", "deep", "later")
+WISHES = {"shell": "shell", "write": "file_write", "post": "post"}  # verbs, and the tools that a person allows
 TASKS = {  # what each delegation, or task, leads to
     "ask": ("asked",),
     "spawn": ("first",),
@@ -55,7 +58,7 @@ ALL_TASKS = tuple(sorted({task for tasks in TASKS.values() for task in tasks}))
 REMIND_S = 1.0
 THINK_S = 0.004  # long enough for a kill to come in between
 _LINE = re.compile(
-    rf"\b({'|'.join((*VERBS, 'reminded', 'told', *DELEGATIONS, *ALL_TASKS))}) (s\d+) (\d+)(?: (/\S+))?"
+    rf"\b({'|'.join((*VERBS, 'reminded', 'told', *DELEGATIONS, *WISHES, *ALL_TASKS))}) (s\d+) (\d+)(?: (/\S+))?"
     r"(?:\n</message \w+>)?$"  # the fence of what another agent says
 )
 DONE = re.compile(r"\bdone ([a-z]+) (s\d+-\d+)")
@@ -93,6 +96,9 @@ def calls_of(errand: Errand) -> tuple[ToolCall, ...]:
         "charge": ("charge" if errand.number % 2 else "dawdle", {"account": errand.name}),
         "remind": ("remind", {"after_s": REMIND_S, "text": f"reminded {errand.sender} {errand.number}"}),
         "tell": ("send_message", {"to": errand.path, "text": f"told {errand.sender} {errand.number}"}),
+        "shell": ("shell", {"command": f"echo {errand.name} >> effects; sleep 0.02"}),
+        "write": ("file_write", {"path": f"{errand.name}.txt", "text": errand.name}),
+        "post": ("post", {"word": errand.name}),
     }
     wish = wishes.get(errand.verb)
     return () if wish is None else (ToolCall(f"call-{errand.name}", *wish),)
@@ -133,9 +139,15 @@ def think(request: InferRequest) -> Completion:
         return Completion(message=Message("assistant", tuple(calls[:2])), finish="tools", usage=Usage(10, 5))
     known = {result.call_id: result for message in turn for result in results(message)}
     lines = [answer(errand, [known[call.id] for call in calls_of(errand) if call.id in known]) for errand in errands]
+    lines += [f"made {result.call_id} {result.status}" for result in known.values() if is_approved(result.call_id)]
     lines += [f"heard {words}" for message in turn if message.role == "user" if (words := told(message.text))]
     text = "\n".join(lines)
     return Completion(message=Message("assistant", (Text(text),)), finish="stop", usage=Usage(10, 5))
+
+
+def is_approved(call_id: str) -> bool:
+    """Return whether a call was made because a person has approved it."""
+    return call_id.startswith(APPROVED_CALL)
 
 
 def answer(errand: Errand, found: Sequence[ToolResult]) -> str:

@@ -28,7 +28,7 @@ from tests.crash import campaign, mind
 from tests.crash.cron import done, runs_of
 from tests.crash.inject import targets_of
 from tests.crash.judge import Verdict, judge
-from tests.crash.ledger import KINDS, OF_MEMORY, OF_MONEY, OF_RESULTS, Finding, Ledger, Sent, tool_lines
+from tests.crash.ledger import KINDS, OF_ASKING, OF_MEMORY, OF_MONEY, OF_RESULTS, Finding, Ledger, Sent, tool_lines
 from tests.crash.mind import Errand
 from tests.cron.helpers import schedule
 
@@ -43,13 +43,14 @@ DIRECT, HELPER = f"/{OWNER}/direct", f"/{OWNER}/agent/helper"
         ("kill", "curation", 2),
         ("kill", "budget", 2),
         ("kill", "cron", 2),
+        ("kill", "approvals", 2),
         ("syscall", "messages", 2),
     ],
 )
 def test_nothing_is_lost_doubled_or_reordered_by_killing_the_daemon(mode: str, workload: str, kills: int) -> None:
     print(f"python -m tests.crash --mode {mode} --workload {workload} --kills {kills} --seed {SEED}")
     figures = campaign.run(mode, kills, SEED, workload)
-    kinds = (*KINDS, *OF_RESULTS, *OF_MEMORY, *OF_MONEY)
+    kinds = (*KINDS, *OF_RESULTS, *OF_MEMORY, *OF_MONEY, *OF_ASKING)
     assert {kind: figures.counts[kind] for kind in kinds} == dict.fromkeys(kinds, 0)
     assert figures.kills == kills
     assert figures.acknowledged > kills

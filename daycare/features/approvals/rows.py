@@ -32,6 +32,9 @@ from daycare.store.sqlite.writer import Tx
 
 APPROVED_CALL: Final = "approved_"  # how the ids of calls begin that a person has approved
 ASKED_MAX_CHARS: Final = 500  # quoted of a message: what a person reads before deciding
+_UNCLAIMED: Final = (
+    "(made_in IS NULL OR EXISTS (SELECT 1 FROM history WHERE history.turn = made_in AND history.state = 'split'))"
+)
 
 _messages = msgspec.json.Decoder(tuple[Message, ...]).decode
 _OF: Final = "agent_id IN (SELECT id FROM exported)"
@@ -145,12 +148,15 @@ class ApprovalRows(Rows):
         return rows.by_key(self._reader, key)
 
     async def claim(self, agent: Agent, turn: int, messages: Sequence[InboxRow]) -> list[ToolCall]:
-        """Let a turn alone make the calls that its messages say a person has approved; return them."""
+        """Let a turn alone make the calls that its messages say a person has approved; return them.
+
+        What a turn has claimed that was split is another's to claim: that made none.
+        """
         if claimed := [row.envelope.cause.no for row in messages if isinstance(row.envelope.cause, Approved)]:
 
             def run(tx: Tx) -> None:
                 for no in claimed:
-                    tx.run("UPDATE approvals SET made_in = ? WHERE no = ? AND made_in IS NULL", (turn, no))
+                    tx.run(f"UPDATE approvals SET made_in = ? WHERE no = ? AND {_UNCLAIMED}", (turn, no))
 
             await self._write(run)
         return await self.calls(agent, turn, messages)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from daycare.base.errors import UnavailableError
 from daycare.base.health import Finding
 from daycare.base.workspace import Access
 from daycare.feature import Core, Feature
@@ -26,6 +27,7 @@ class ShellFeature(Feature):
         self._workspaces = workspaces
         self._skills = skills
         self._why: str | None = None  # why there is no sandbox, None until that was tried
+        self._tried = trio.Event()
         self._changed = trio.Event()
         core.live.watch(lambda settings: settings.shell, self._retry)
 
@@ -34,11 +36,14 @@ class ShellFeature(Feature):
         from daycare.features.shell.tools import ShellTools
 
         core, workspaces = self._core, self._workspaces
-        return ShellTools(core.directory, workspaces.places, self._skills, core.live, core.bus, core.clock).tools()
+        return ShellTools(core.directory, workspaces.places, core.live, core.bus, core.clock, self.check).tools()
 
     def offers(self, agent: "Agent", tool: str) -> bool:
-        """Return whether an agent has it: a sandbox can be started, and it has a workspace."""
-        able = self._core.live.now.shell.enabled and self._why == ""
+        """Return whether an agent has it: a sandbox can be started, and it has a workspace.
+
+        Until that was tried it can: what was interrupted or approved goes on while the daemon starts.
+        """
+        able = self._core.live.now.shell.enabled and not self._why
         return able and self._workspaces.places.access(agent) is not Access.NONE
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
@@ -51,7 +56,14 @@ class ShellFeature(Feature):
             self._changed = trio.Event()
             if self._core.live.now.shell.enabled:
                 self._why = await trio.to_thread.run_sync(_tried)
+                self._tried.set()
             await self._changed.wait()
+
+    async def check(self) -> None:
+        """Raise `UnavailableError` SHELL_NONE if no sandbox can be started, once that was tried."""
+        await self._tried.wait()
+        if self._why:
+            raise UnavailableError("SHELL_NONE", f"starting a sandbox: {self._why}", hint="daycare doctor")
 
     async def findings(self) -> Sequence[Finding]:
         """Return whether commands can be run, where they are switched on."""

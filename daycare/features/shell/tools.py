@@ -50,13 +50,20 @@ class ShellTool(StructTool[Shell]):
 
 
 class ShellTools:
-    """Makes it."""
+    """Makes it. `check` raises where there is no sandbox."""
 
     def __init__(
-        self, directory: Directory, places: WorkspacePlaces, skills: Skills, live: Live, bus: Bus, clock: Clock
+        self,
+        directory: Directory,
+        places: WorkspacePlaces,
+        live: Live,
+        bus: Bus,
+        clock: Clock,
+        check: Callable[[], Awaitable[None]],
     ) -> None:
-        self._directory, self._places, self._skills = directory, places, skills
+        self._directory, self._places = directory, places
         self._live, self._bus, self._clock = live, bus, clock
+        self._check = check
         self._threads = trio.CapacityLimiter(COMMANDS_MAX)
 
     def tools(self) -> tuple[StructTool[Shell]]:
@@ -70,6 +77,7 @@ class ShellTools:
     async def _run(self, context: ToolContext, it: Shell) -> Sourced:
         from daycare.features.shell.running import ShellResult, ShellRun  # late: most daemons run none
 
+        await self._check()
         agent = await self._directory.at(context.path)
         bounds = self._live.now.shell
         if it.seconds:

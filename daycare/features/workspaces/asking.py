@@ -55,7 +55,7 @@ class ChangeAsking:
         because = f"it changes {what}, and this agent has limited access"[:200] if always else ""
         return await self._gate.ask(agent, user, turn, context.step, call, because, shown=shown)
 
-    async def was_made(self, context: ToolContext, now: bytes) -> bool:
+    async def was_made(self, context: ToolContext, now: bytes | None) -> bool:
         """Return whether this very call has made a file what it is now, before a crash."""
         change = await self._store.of(FileChangeRows).by_key(self.key(context))
         return change is not None and change.after_hash == mark_of(now)

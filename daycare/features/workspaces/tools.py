@@ -127,6 +127,8 @@ class FileTools:
     async def _write(self, context: ToolContext, it: FileWrite) -> str:
         agent = await self._workspaces.directory.at(context.path)
         before = await self._workspaces.read_if_there(agent, it.path)
+        if await self._asking.was_made(context, before):
+            return f"{it.path} is changed"
         _check_version(it.path, it.version, before)
         return await self._change(context, it, before, it.text)
 
