@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from daycare.actors.directory import Directory
 from daycare.base.clock import Clock
+from daycare.base.consent import PROPOSING
 from daycare.base.errors import ForbiddenError
 from daycare.base.events import PermissionRefused
 from daycare.base.path import Kind, Path
@@ -102,7 +103,7 @@ class PermissionChecks:
 
     async def tool(self, agent: Agent, user: User, tool: ToolSpec, arguments: Any) -> None:
         """Raise `ForbiddenError` as `check` where an agent may not use a tool: for the runner."""
-        await self.check(agent.path, f"{TOOL}{tool.name}", agent.path)
+        await self.check(agent.path, f"{TOOL}{tool.name}", agent.path, can_ask=tool.name in PROPOSING)
 
     def unlike(self, maker: Path, made: Path) -> str:
         """Return a rule of config.toml that gives `made` rights that `maker` has not, or binds `maker` alone; or ""."""

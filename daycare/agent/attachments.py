@@ -36,7 +36,6 @@ _NOT_READ = {
     "audio": "sound is not transcribed",
     "video": "videos are not watched",
     "font": "it is neither text nor a picture",
-    "application/zip": "archives are not unpacked",
 }
 
 _NO_TEXT: Final = "text/x-unreadable"  # the type of what is kept for a document that has none: why

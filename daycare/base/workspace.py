@@ -19,6 +19,12 @@ class Access(StrEnum):
     FULL = "full"  # change files and run commands, too, unless it has read words of others
 
 
+def wider(one: Access | None, other: Access | None) -> bool:
+    """Return whether one may do more than the other; None is limited."""
+    ranks = list(Access)
+    return ranks.index(one or Access.LIMITED) > ranks.index(other or Access.LIMITED)
+
+
 class WorkspacesSection(msgspec.Struct, frozen=True, kw_only=True):
     """`[workspaces]`: folders below which workspaces may be, besides `workspaces` in the home."""
 

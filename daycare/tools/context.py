@@ -146,6 +146,8 @@ class ToolCallContext:
             system_prompt=prompt,
             policy=Policy.FOLLOWUP,
             tools=granted,
+            workspace=self._agent.config.workspace,
+            access=self._agent.config.access,
         )
         child = await self._reach.help(self._agent, config, wait, question, Kind.SUB)
         waiting = None if deadline_s is None else Waiting(key=wait, deadline_s=_clipped(deadline_s))

@@ -51,7 +51,8 @@ async def test_its_text_is_data_and_the_same_after_a_restart(tmp_path: Path, mon
 async def test_of_a_long_one_the_model_reads_on(tmp_path: Path) -> None:
     async with open_daemon(tmp_path, config=CONFIG) as house:
         house.model.enqueue(call(("read_result", {"file": 2, "offset": FILE_TEXT_MAX_BYTES})), say("read"))
-        await _hear(house, "1", Attachment(name="a.docx", data=docx(word("x" * FILE_TEXT_MAX_BYTES + "the end"))))
+        data = docx(word("x" * FILE_TEXT_MAX_BYTES + "the end"))
+        await _hear(house, "1", Attachment(name="a.docx", media_type="application/zip", data=data))  # as some name it
         assert f"file 2, from offset {FILE_TEXT_MAX_BYTES}]" in _seen(house)[0].text
         part = house.model.history[-1].messages[-1].parts[0]
         assert isinstance(part, ToolResult) and part.text == "the end"
@@ -69,7 +70,7 @@ async def test_what_is_not_read_is_named_and_not_tried_again(tmp_path: Path, mon
     async with open_daemon(tmp_path, config=CONFIG) as house:
         files = [
             Attachment(name="a.pdf", media_type="application/pdf", data=b"%PDF-1.7 no"),
-            Attachment(name="b", data=packed({"a": "b"})),
+            Attachment(name="b", media_type="application/zip", data=packed({"a": "b"})),
         ]
         for key in ("1", "2"):
             await _hear(house, key, *files if key == "1" else ())

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from daycare.base.consent import ApprovalRule, ApprovalsSection, Consent
 from daycare.base.documents import Attribution
 from daycare.base.messages import Origin
+from daycare.base.permission import Decision, Rule
 from daycare.base.tool import STAYS
-from daycare.features.approvals.records import ApprovalState
+from daycare.features.approvals.records import ApprovalState, DocumentAction
 from daycare.plugin import HookSet, Plugin, StructTool, ToolContext
 from daycare.store.records import Turn
 from daycare.testing.scripted import call
@@ -123,6 +124,18 @@ async def test_the_log_can_be_asked_for_once_in_a_conversation(tmp_path: Path, a
         assert (await scene.ask(("memory_append_daily", {"text": "x"}), origin=Origin.FORWARD))[0].startswith(
             "proposed"
         )
+
+
+async def test_what_a_rule_wants_asked_is_asked_once_and_shown_as_the_change(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    rules = (Rule(action="tool:memory_append", decision=Decision.ASK),)
+    async with scene_of(tmp_path, replace(settings(ALL_AUTO), rules=rules)) as scene:
+        [told] = await scene.ask(append("- has a dog\n"))
+        assert told.startswith("proposed, request 1")
+        assert isinstance((await only(scene.house)).action, DocumentAction)
+        await scene.approve(1)
+        assert (await scene.read("MEMORY.md")).endswith("- has a dog\n") and len(await scene.requests()) == 1
 
 
 async def test_a_rule_lets_a_folder_be_written_at_once(tmp_path: Path, autojump_clock: object) -> None:

@@ -59,7 +59,8 @@ class PermanentAgents:
         bounds = await self._granting.bounds(maker, path, context.allowed)
         if wanted.template:
             wanted = _filled(wanted, template(wanted.template))
-        config = await self._granting.settings(bounds, wanted, maker.user)
+        without = replace(bounds, workspace="", access=None)  # files are for a person to give
+        config = await self._granting.settings(without, wanted, maker.user)
         born = f"{maker.id}:{context.turn}:{context.step}:{context.call_id}:agent"
         new = self.directory.new(path, origin=Origin.AGENT, config=config)
         new = replace(new, born=born, by=maker.path, trace=context.trace)

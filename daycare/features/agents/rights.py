@@ -53,7 +53,14 @@ class AgentGranting:
             raise bound(str(path), f"{maker.path} has a budget of its own, and it would spend in addition to that")
         tools = None if maker.config.tools is None else tuple(allowed)
         approvals = None if maker.config.approvals is Consent.AUTO else maker.config.approvals  # a right of one alone
-        return AgentConfig(tools=tools, permissions=maker.config.permissions, approvals=approvals)
+        own = maker.config
+        return AgentConfig(
+            tools=tools,
+            permissions=own.permissions,
+            approvals=approvals,
+            workspace=own.workspace,
+            access=own.access,
+        )
 
     async def settings(self, config: AgentConfig, wanted: WantedSettings, user: str) -> AgentConfig:
         """Return settings as they are wished for. Raises for what there is not, or is not for this user to choose."""

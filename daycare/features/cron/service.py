@@ -227,10 +227,14 @@ class Schedule:
         if job.spec.task:
             return self._task(job, run, compose(job, run, zone, now_ms, last), now_ms)
         agent = await self.directory.find(job.path)
-        if agent is not None and not is_as_bound(agent.config, job.bounds):  # it was that of another job of this name
+        if agent is not None:
             bounds = job.bounds
-            bound = {"tools": bounds.tools, "permissions": bounds.permissions, "approvals": bounds.approvals}
-            await self.store.agents.configure(agent.id, replace(agent.config, **bound))
+            if job.source != "agent":  # what the operator has given the agent of a person's job stays
+                bounds = replace(bounds, workspace=agent.config.workspace, access=agent.config.access)
+            if not is_as_bound(agent.config, bounds):  # it was that of another job of this name
+                names = ("tools", "permissions", "approvals", "workspace", "access")
+                bound = {name: getattr(bounds, name) for name in names}
+                await self.store.agents.configure(agent.id, replace(agent.config, **bound))
         create = self.directory.new(Path.stored(job.path, Kind.CRON), origin=Origin.CRON, config=job.bounds)
         return CronPost(envelope=compose(job, run, zone, now_ms, last), create=create, fresh=fresh)
 

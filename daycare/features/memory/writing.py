@@ -21,7 +21,7 @@ from daycare.base.documents import Attribution, Layer, Place
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import APPROVALS_PAGE, DAILY_LINE_MAX_CHARS, DOCUMENT_PROVENANCE_MAX, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.path import Kind
-from daycare.base.permission import WRITE_MEMORY, Decision
+from daycare.base.permission import TOOL, WRITE_MEMORY, Decision
 from daycare.base.sections import added
 from daycare.base.times import local_time
 from daycare.features.approvals.records import SKILLS, Approval, ApprovalState, DocumentAction
@@ -105,7 +105,7 @@ class TurnMemory(TurnReading):
         What is added goes below the heading `section`, which is made where it is missing.
         """
         section = _heading(foreign.text(section))
-        if done := await self._begin(path):
+        if done := await self._begin(path, f"memory_{verb}"):
             return done
         text, reason = None if verb == "delete" else foreign.text(text or ""), foreign.text(reason)
         if verb != "delete" and parse(path).name == MEMORY:
@@ -131,7 +131,7 @@ class TurnMemory(TurnReading):
         # The turn's own time stays the same when the call is repeated after a crash, also past midnight.
         now = local_time(self._turn.started_at, ZoneInfo(self._user.zone))
         path = f"{DAILY}{now:%Y-%m-%d}.md"
-        if done := await self._begin(path):
+        if done := await self._begin(path, LOG):
             return done
         line = " ".join(foreign.text(text).split())
         if not line or len(line) > DAILY_LINE_MAX_CHARS:
@@ -152,7 +152,7 @@ class TurnMemory(TurnReading):
         if path not in IDENTITY_DOCUMENTS:
             known = ", ".join(IDENTITY_DOCUMENTS)
             raise InvalidError("IDENTITY_PATH", f"proposing a change of {path[:80]!a}: expected one of {known}")
-        if done := await self._begin(path):
+        if done := await self._begin(path, IDENTITY):
             return done
         text, reason = foreign.text(text), foreign.text(reason)
         if section := _heading(foreign.text(section)):
@@ -245,7 +245,7 @@ class TurnMemory(TurnReading):
         )
         return _told(it, draft.path, draft.total.warning)
 
-    async def _begin(self, path: str) -> str | None:
+    async def _begin(self, path: str, tool: str) -> str | None:
         """Return what this very change came to before a crash, whatever the settings or the document say by now."""
         self._changes += 1
         it = await self._home.store.of(ApprovalRows).by_key(self._key)
@@ -255,7 +255,10 @@ class TurnMemory(TurnReading):
         newest = states[0].newest if states else None
         if newest is not None and await self._home.store.of(DocumentRows).once(newest.place, self._key):
             return self._done(path)
-        self._permission = await self._permissions.check(self._agent.path, WRITE_MEMORY, self._agent.path, can_ask=True)
+        agent = self._agent.path
+        self._permission = await self._permissions.check(agent, WRITE_MEMORY, agent, can_ask=True)
+        if (await self._permissions.may(agent, f"{TOOL}{tool}", agent)).decision is Decision.ASK:
+            self._permission = Decision.ASK  # by the change itself, not by the call
         return None
 
     def _done(self, path: str, warning: str = "") -> str:
