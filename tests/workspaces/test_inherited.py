@@ -34,7 +34,7 @@ async def given(scene: Scene, path: str, workspace: str, access: Access | None =
     return await scene.house.store.agents.configure(agent.id, config)
 
 
-async def test_helpers_tasks_and_jobs_have_the_workspace_of_their_agent(scene: Scene) -> None:
+async def test_helpers_tasks_and_jobs_have_the_workspace_of_their_agent(autojump_clock: object, scene: Scene) -> None:
     await scene.one("spawn", task="look", wait=False)
     assert await files_of(scene, "/ann/pigeon/sub/") == ("notes", Access.FULL)
     await scene.one("task_start", prompt="look", name="looking")
@@ -47,7 +47,9 @@ async def test_helpers_tasks_and_jobs_have_the_workspace_of_their_agent(scene: S
     assert await files_of(scene, "/ann/cron/look") == ("notes", Access.FULL)
 
 
-async def test_a_permanent_agent_has_what_a_person_gives_it_and_no_other_agent_uses_that(scene: Scene) -> None:
+async def test_a_permanent_agent_has_what_a_person_gives_it_and_no_other_agent_uses_that(
+    autojump_clock: object, scene: Scene
+) -> None:
     await scene.one("agent_create", name="scribe", prompt="write")
     assert await files_of(scene, "/ann/agent/scribe") == ("", None)
     await given(scene, "/ann/agent/scribe", "notes", Access.FULL)
