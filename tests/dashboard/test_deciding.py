@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, expect
 
 from daycare.base.documents import Layer, Place
-from daycare.features.approvals.records import DocumentAction
+from daycare.features.approvals.records import CallAction, DocumentAction
 from daycare.features.approvals.service import ApprovalAsk
 from daycare.features.dashboard.pages.approvals import LISTED_MAX_CHARS, passages
 from tests.dashboard.test_in_a_browser import Window
@@ -35,12 +36,14 @@ def ask(network: Network) -> Ask:
     turn = network.locally("GET", "/v1/history", path=ANN)["turns"][0]["turn"]
     steps = iter(range(1_000_000))
 
-    def request(text: str, name: str = "MEMORY.md", **more: Any) -> int:
+    def request(text: str, name: str = "MEMORY.md", action: CallAction | None = None, **more: Any) -> int:
         async def run() -> int:
             daemon = network.daemon._daemon
             agent = await daemon.directory.at(ANN)
-            action = DocumentAction(verb="append", place=Place(Layer.AGENT, agent.id, name), text=text)
-            wish = ApprovalAsk(kind="memory", action=action, turn=turn, step=next(steps), **more)
+            place = Place(Layer.AGENT, agent.id, name)
+            wanted = action or DocumentAction(verb="append", place=place, text=text)
+            kind = "call" if action else "memory"
+            wish = ApprovalAsk(kind=kind, action=wanted, turn=turn, step=next(steps), **more)
             no: int = (await daemon.approvals.request(agent, wish)).no
             return no
 
@@ -119,6 +122,28 @@ def test_what_is_suspicious_stands_out_at_its_place_and_a_part_is_never_decided_
     page.on("dialog", lambda dialog: dialog.accept())
     article(page, long).get_by_role("button", name="Undo").click()
     expect(article(page, long)).to_contain_text("undone")
+
+
+def test_calls_like_the_one_that_is_shown_are_approved_with_it_and_taken_back(
+    network: Network, window: Window, ask: Ask
+) -> None:
+    call = CallAction(tool="file_write", arguments={"path": "a.md", "text": "x"}, where="a.md", new="x\n")
+    session, always, once = (ask("", action=replace(call, new=f"{n}\n")) for n in range(3))
+    page = window.open("/approvals")
+    expect(article(page, once)).to_contain_text("wants to use file_write on a.md")
+    for no, button in ((session, "In this conversation"), (always, "Always, until taken back")):
+        article(page, no).get_by_text("Calls like it, too").click()
+        expect(article(page, no)).to_contain_text('path = "a.md", text is anything')
+        article(page, no).get_by_role("button", name=button).click()
+        expect(article(page, no)).to_have_count(0)
+        assert state(network, no) == "approved"
+    calls = network.locally("GET", "/v1/approvals")["calls"]
+    assert [each["session"] is None for each in calls] == [False, True]
+    article(page, once).get_by_role("button", name="Reject", exact=True).click()
+    for each in calls:
+        page.get_by_role("button", name=f"Take back {each['no']}", exact=True).click()
+        expect(page.get_by_role("button", name=f"Take back {each['no']}", exact=True)).to_have_count(0)
+    assert network.locally("GET", "/v1/approvals")["calls"] == []
 
 
 def test_passages_hold_the_whole_text_with_findings_that_overlap() -> None:

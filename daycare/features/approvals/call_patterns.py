@@ -86,7 +86,14 @@ class PatternGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pattern_of(action: CallAction) -> CallPattern:
-    """Return the pattern that is proposed for a call: an address up to the end of its host, all else as it is."""
+    """Return the pattern that is proposed for a call: an address up to the end of its host, all else as it is.
+
+    Of one that changes a text, any change of that text, unless others' words were read.
+    """
+    if action.where and not action.others:
+        exact = {name: value for name, value in action.arguments.items() if value == action.where}
+        free = tuple(name for name in action.arguments if name not in exact)
+        return CallPattern(tool=action.tool, exact=exact, free=free)
     begins = {name: origin for name, value in action.arguments.items() if (origin := _origin(value))}
     exact = {name: value for name, value in action.arguments.items() if name not in begins}
     return CallPattern(tool=action.tool, exact=exact, begins=begins)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -195,7 +196,7 @@ def approvals_table(document: Json) -> Any:
             each["state"],
             each["path"],
             f"{each['verb']} {each['document']}",
-            "; ".join(each["flags"]),
+            _suspicious(each["findings"]),
             one_line(each["reason"], 60),
             duration(each["expires_at"] / 1000 - now_s) if each["state"] == "pending" else when(each["decided_at"]),
         )
@@ -209,6 +210,12 @@ def approvals_table(document: Json) -> Any:
     ]
     granted += [plain(f"without asking ({each['no']}): {each['path']}, {each['title']}") for each in document["calls"]]
     return Group(listed, *granted) if granted else listed
+
+
+def _suspicious(findings: Sequence[Json]) -> str:
+    """Return how much is suspicious about a request; what it is stands where it is shown alone."""
+    many = Counter(each["severity"] for each in findings)
+    return ", ".join(f"{count} {severity}{'s'[: count > 1]}" for severity, count in sorted(many.items()))
 
 
 def approval_view(it: Json) -> Any:
@@ -231,6 +238,9 @@ def approval_view(it: Json) -> Any:
     for flag in (*it["flags"], *it["warnings"]):
         text.append(visible(f"! {flag}").replace("\n", " ") + "\n", "bold red")
     text.append("\n")
+    if it["verb"] == "call" and not it["where"]:
+        text.append(visible(it["text"]))  # it changes no text: these are its arguments
+        return text
     for each in visible(it["diff"]).rstrip("\n").split("\n"):
         text.append(f"{each}\n", _COLORS.get(each[:1], ""))
     return text
@@ -285,7 +295,7 @@ def _more(it: Json, scope: str, begins: Sequence[str], free: Sequence[str], *, o
         "tool": it["pattern"]["tool"],
         "exact": {name: value for name, value in it["pattern"].get("exact", {}).items() if name not in said},
         "begins": {k: v for k, v in it["pattern"].get("begins", {}).items() if k not in said} | starts,
-        "free": list(free),
+        "free": [*free, *(name for name in it["pattern"].get("free", []) if name not in said)],
     }
     return {"scope": scope, "pattern": pattern, "others": others}
 

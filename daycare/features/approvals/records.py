@@ -79,14 +79,15 @@ class DocumentAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class CallAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="call", tag_field="type"):
     """Make a call of a tool, with just these arguments, in a turn of the agent that asks.
 
-    `others`: it wanted to make it when it had read others' words. Of one that changes a text, `old` and `new` are shown
-    in place of the arguments; None: there is none.
+    `others`: it wanted to make it when it had read others' words. Of one that changes the text at `where`, `old` and
+    `new` are shown in place of the arguments; None: there is none.
     """
 
     tool: str
     arguments: dict[str, Any]
     others: bool = False
     place: None = None
+    where: str = ""
     old: str | None = None
     new: str | None = None
 

@@ -48,7 +48,7 @@ _BATCH_MAX = 100
 
 _GRANTED = With(Grant, {"path": str})
 _LISTED = {
-    **dict.fromkeys(("kind", "title", "document", "verb", "path", "agent_id", "user", "decider"), str),
+    **dict.fromkeys(("kind", "title", "document", "where", "verb", "path", "agent_id", "user", "decider"), str),
     **dict.fromkeys(("content_hash", "base_hash", "reason", "edited_by", "decided_by", "why", "trace"), str),
     **dict.fromkeys(("no", "revision", "created_at", "expires_at", "session", "turn"), int),
     "grantable": bool,
@@ -314,6 +314,7 @@ def _listed(it: Approval) -> dict[str, Any]:
     return fields | {
         "title": title(it),
         "document": name_of(it),
+        "where": it.action.where if isinstance(it.action, CallAction) else "",
         "verb": it.action.verb,
         "place": action.get("place"),
         "flags": flags(it),

@@ -15,7 +15,7 @@ from daycare.base.documents import Layer
 from daycare.base.durations import about
 from daycare.base.messages import Choice
 from daycare.base.times import local_time
-from daycare.features.approvals.records import Approval, ApprovalFinding, ApprovalState
+from daycare.features.approvals.records import Approval, ApprovalFinding, ApprovalState, CallAction
 from daycare.rules.shown import shown
 
 APPROVAL_SHOWN_MAX_CHARS: Final = 2_800  # of a difference in a message: with all around it one message of a phone
@@ -45,14 +45,16 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def diff(self) -> str:
         """The change as a unified diff."""
-        return unified(self.old, self.new, name_of(self.approval))
+        action = self.approval.action
+        where = action.where if isinstance(action, CallAction) else ""
+        return unified(self.old, self.new, where or name_of(self.approval))
 
 
 def name_of(approval: Approval) -> str:
-    """Return the tool's or the document's name and, where it is not the agent's own, whose it is."""
-    place = approval.action.place
+    """Return the name of the tool and of what it changes, or the document's and, where it is another's, whose it is."""
+    action, place = approval.action, approval.action.place
     if place is None:
-        return approval.action.name
+        return f"{action.name} on {action.where}" if isinstance(action, CallAction) and action.where else action.name
     if place.layer is Layer.AGENT and place.owner == approval.agent_id:
         return place.name
     whose = {

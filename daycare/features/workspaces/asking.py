@@ -43,7 +43,7 @@ class ChangeAsking:
         turn, _, steps = await self._store.turns.load(context.turn)
         [call] = [ToolCall(each.call_id, each.name, each.arguments) for each in steps if each.step == context.step]
         user = await self._store.people.get(agent.user) or User(id=agent.user, name=agent.user)
-        shown = CallAction(tool=call.name, arguments=arguments, old=old, new=new)
+        shown = CallAction(tool=call.name, arguments=arguments, where=what, old=old, new=new)
         if max(len(old or ""), len(new or "")) > ASKED_MAX_CHARS:
             shown = CallAction(tool=call.name, arguments=arguments)
         if len(shown.text) > ASKED_MAX_CHARS:

@@ -64,9 +64,10 @@ def passages(text: str, findings: Sequence[dict[str, Any]]) -> list[MarkedPassag
 
 
 def _readable(it: dict[str, Any], most: int) -> dict[str, Any]:
-    diff = it["diff"]
-    lines = diff_lines(shown(diff[:most]))
-    return it | {"lines": lines, "whole": len(diff) <= most, "marked": passages(it["text"], it["findings"])}
+    diff, changes = it["diff"], it["verb"] != "call" or it["where"]  # a call that changes no text is no difference
+    lines = diff_lines(shown(diff[:most])) if changes else ()
+    marked = passages(it["text"], it["findings"])
+    return it | {"lines": lines, "said": shown(it["text"][:most]), "whole": len(diff) <= most, "marked": marked}
 
 
 def _cut(text: str, most: int) -> str:

@@ -41,18 +41,15 @@ document.addEventListener("daycare:event", ({ detail: { kind, event } }) => {
 });
 document.addEventListener("daycare:shown", look);
 
-document.addEventListener(
-  "submit",
-  (event) => {
-    const it = event.target.closest("article[data-no]");
-    if (!it) return;
-    if (Date.now() - (changed.get(it.dataset.no) ?? 0) > CHANGED_MS) return void sent.set(it.dataset.no, Date.now());
-    event.preventDefault();
-    event.stopImmediatePropagation();
-    refused(event.target, new Error("It has changed just now: look at it again."));
-  },
-  true,
-);
+function decide(event) {
+  const it = event.target.closest("article[data-no]");
+  if (!it || (event.type === "click" && !event.target.closest("[data-press]"))) return;
+  if (Date.now() - (changed.get(it.dataset.no) ?? 0) > CHANGED_MS) return void sent.set(it.dataset.no, Date.now());
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  refused(event.target.closest("form") ?? it, new Error("It has changed just now: look at it again."));
+}
+for (const type of ["submit", "click"]) document.addEventListener(type, decide, true);
 
 document.addEventListener("click", (event) => {
   if (!event.target.closest("[data-choose]")) return;
