@@ -18,6 +18,7 @@ FLOORS = {
     "settings": SERVICES,
     "observe": SERVICES,
     "formats": SERVICES,
+    "public_network": SERVICES,
     "plugin": SERVICES,
     "messenger": SERVICES,
     "webhook": SERVICES,
@@ -70,7 +71,7 @@ BETWEEN_FEATURES = {  # from, to; what one needs of another, it says here
     ("signals", "budgets"),  # what beats by itself needs one
 }
 BESIDE = "testing"
-SEAM = ("plugin", "webhook", "messenger", "formats", "base")  # what a plugin may import
+SEAM = ("plugin", "webhook", "messenger", "formats", "public_network", "base")  # what a plugin may import
 ONLY_IN = {
     "apsw": {"store"},
     "numpy": {"features.memory"},

@@ -90,7 +90,19 @@ AT_ONCE: Final = (
     *_of("api", "listen", "hosts", "origins", "cert", "key", "trusted_proxies", "insecure"),
     "credentials.slack_url",
     "workspaces.roots",
-    *_of("shell", "enabled", "readable", "seconds", "processes", "memory_mb", "tmp_mb", "disk_mb"),
+    *_of(
+        "shell",
+        "enabled",
+        "readable",
+        "hosts",
+        "background",
+        "background_minutes",
+        "seconds",
+        "processes",
+        "memory_mb",
+        "tmp_mb",
+        "disk_mb",
+    ),
 )
 AFTER_RESTART: Final = (
     "daemon.breaker",  # it judges starts

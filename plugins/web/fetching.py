@@ -12,7 +12,7 @@ import trio
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.limits import FILE_MAX_BYTES
 from daycare.formats import reading as formats
-from daycare_plugins.web.addresses import PublicNetwork
+from daycare.public_network import PublicNetwork
 
 WEB_DEADLINE_S: Final = 30.0  # for all of it
 WEB_MAX_BYTES: Final = 4 * 1024 * 1024  # of a page as it is sent, and unpacked; a document: FILE_MAX_BYTES

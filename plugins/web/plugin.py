@@ -11,7 +11,7 @@ from daycare.base.errors import InvalidError
 from daycare.plugin import Plugin, PluginContext, StructTool, ToolContext
 
 if TYPE_CHECKING:
-    from daycare_plugins.web.addresses import Network
+    from daycare.public_network import Network
 
 _QUERY_MAX_CHARS: Final = 400
 
@@ -53,7 +53,7 @@ def setup(context: PluginContext) -> Plugin:
     networks = settings.networks
 
     async def fetch(tool: ToolContext, arguments: WebFetch) -> str:
-        from daycare_plugins.web.addresses import PublicNetwork  # late: most daemons read no pages
+        from daycare.public_network import PublicNetwork  # late: most daemons read no pages
         from daycare_plugins.web.fetching import WebFetcher
         from daycare_plugins.web.reading import text_of
 

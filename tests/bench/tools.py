@@ -29,7 +29,7 @@ from daycare.features.workspaces.folder import WorkspaceFolder, mark_of
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.daemon_process import DaemonProcess, ThrowawayHome, client_of
 from daycare_plugins.web import fetching
-from daycare_plugins.web.addresses import PublicNetwork
+from daycare.public_network import PublicNetwork
 from daycare_plugins.web.reading import text_of
 
 from .measure import median, median_ratio, percentile, rounded, say, scratch

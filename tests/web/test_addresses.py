@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from daycare.base.errors import DaycareError, InvalidError
-from daycare_plugins.web.addresses import NotPublicError, PublicNetwork, is_public
+from daycare.public_network import NotPublicError, PublicNetwork, is_public
 from daycare_plugins.web.fetching import WebFetcher, checked
 
 _PRIVATE = """

@@ -19,6 +19,7 @@ import msgspec
 from daycare.base.clock import Clock
 from daycare.base.errors import UnavailableError
 from daycare.base.workspace import ShellSection
+from daycare.features.shell.network import ENVIRONMENT as REACHING
 from daycare.features.shell.sandbox import ENVIRONMENT, sandboxed
 from daycare.features.workspaces.folder import WorkspaceFolder
 
@@ -76,27 +77,38 @@ class ShellRun:
                 with suppress(ProcessLookupError):
                     os.killpg(self._process.pid, signal.SIGKILL)
 
-    def run(self) -> ShellResult:
-        """Run it. Raises `UnavailableError` SHELL_START, and what opening the workspace raises."""
+    def said(self) -> str:
+        """Return what it has printed so far: the beginning and the end."""
+        gap = f"\n[{self._left_out} bytes left out]\n".encode() if self._left_out else b""
+        return bytes(self._head + gap + self._tail).decode(errors="replace")
+
+    def run(self, door: int | None = None) -> ShellResult:
+        """Run it, with the network that `door` gives it if any does.
+
+        Raises `UnavailableError` SHELL_START, and what opening the workspace raises.
+        """
         began = self._clock.steady_s()
         with self._folder.opened() as folder:
             try:
-                with sandboxed(self._command, folder, self._bounds, self._files) as (line, handles, _):
-                    code = self._run(line, handles, folder, began)
+                with sandboxed(self._command, folder, self._bounds, door) as (line, handles, _):
+                    environment = ENVIRONMENT if door is None else ENVIRONMENT | REACHING
+                    code = self._run(line, handles, environment, folder, began)
             except OSError as error:
                 raise UnavailableError("SHELL_START", f"starting a sandbox: {error}", hint="daycare doctor") from None
         seconds = self._clock.steady_s() - began
         if self._stopped:
-            return ShellResult(output=self._output(), code=None, stopped=self._stopped, seconds=seconds)
-        return ShellResult(output=self._output(), code=code, seconds=seconds)
+            return ShellResult(output=self.said(), code=None, stopped=self._stopped, seconds=seconds)
+        return ShellResult(output=self.said(), code=code, seconds=seconds)
 
-    def _run(self, line: list[str], handles: tuple[int, ...], folder: int, began: float) -> int:
+    def _run(
+        self, line: list[str], handles: tuple[int, ...], environment: dict[str, str], folder: int, began: float
+    ) -> int:
         with self._lock:
             if self._stopped:
                 return -1
             self._process = process = subprocess.Popen(  # noqa: S603
                 line,
-                env=ENVIRONMENT,
+                env=environment,
                 cwd="/",
                 stdin=folder,
                 stdout=subprocess.PIPE,
@@ -155,7 +167,3 @@ class ShellRun:
         if (over := len(self._tail) - TAIL_MAX_BYTES) > 0:
             del self._tail[:over]
             self._left_out += over
-
-    def _output(self) -> str:
-        gap = f"\n[{self._left_out} bytes left out]\n".encode() if self._left_out else b""
-        return bytes(self._head + gap + self._tail).decode(errors="replace")

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from daycare.base.workspace import ShellSection
-from daycare.features.shell import seccomp
+from daycare.features.shell import network, seccomp
 from daycare.features.shell.cgroups import ControlGroup, control_group
 
 INSIDE: Final = "/workspace"
@@ -55,11 +55,11 @@ _ENTER: Final = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done
 
 
 def arguments(
-    workspace: int, bounds: ShellSection, files: dict[str, int], git: Sequence[str], more: Mapping[str, int]
+    workspace: int, bounds: ShellSection, files: dict[str, int], git: Sequence[str], *, reaches: bool = False
 ) -> list[str]:
     """Return bubblewrap's arguments. `workspace` is the folder's descriptor, `files` those of texts by path.
 
-    `git` are the paths of repositories' own folders below the workspace, `more` the descriptors of further files.
+    `git` are the paths of repositories' own folders below the workspace. `reaches`: it is to reach hosts.
     """
     place = "/proc/self/fd/0"
     wanted = [
@@ -68,7 +68,8 @@ def arguments(
         "--as-pid-1",
         *("--cap-drop", "ALL", "--seccomp", str(files["seccomp"])),
     ]
-    for path in (*_SYSTEM, *_SETTINGS, *(str(Path(each).expanduser()) for each in bounds.readable)):
+    own = (network.interpreter(),) if reaches else ()
+    for path in (*_SYSTEM, *_SETTINGS, *own, *(str(Path(each).expanduser()) for each in bounds.readable)):
         wanted += ["--ro-bind-try", path, path]
     for path in _PEOPLE:
         wanted += ["--ro-bind-data", str(files[path]), path]
@@ -89,19 +90,18 @@ def arguments(
 
 @contextmanager
 def sandboxed(
-    command: str, workspace: int, bounds: ShellSection, more: Mapping[str, bytes] = MappingProxyType({})
+    command: str, workspace: int, bounds: ShellSection, door: int | None = None
 ) -> Iterator[tuple[list[str], tuple[int, ...], ControlGroup]]:
     """Give the command line that runs a command in a sandbox, the descriptors that it needs, and its group.
 
-    `workspace` is the open folder, which has to be its standard input; `more` are files to read, by their paths there.
-    Raises `OSError` where none can be made.
+    `workspace` is the open folder, which has to be its standard input; `door` is what `network_of` gives. Raises
+    `OSError` where none can be made.
     """
     handles: list[int] = []
     try:
         files = {path: _memory(text, handles) for path, text in _PEOPLE.items()}
         files["seccomp"] = _memory(seccomp.program(), handles)
-        further = {path: _memory(data, handles) for path, data in more.items()}
-        told = arguments(workspace, bounds, files, repositories(workspace), further)
+        told = arguments(workspace, bounds, files, repositories(workspace), reaches=door is not None)
         inner = _memory(b"".join(each.encode() + b"\0" for each in told), handles)  # no path of ours is in /proc
         with control_group(bounds) as group:
             if os.geteuid() == 0 and "pids" not in group.bounds:
@@ -111,7 +111,9 @@ def sandboxed(
                 cpu=bounds.seconds, blocks=bounds.disk_mb << 11, memory=memory, processes=bounds.processes
             )
             line = ["/bin/sh", "-c", _ENTER, "sh", *group.doors, "--", program(), "--args", str(inner), "--"]
-            yield [*line, "/bin/sh", "-c", script, "sh", command], tuple(handles), group
+            opening = [] if door is None else network.opening(door)
+            passed = tuple(handles) if door is None else (*handles, door)
+            yield [*line, *opening, "/bin/sh", "-c", script, "sh", command], passed, group
     finally:
         for handle in handles:
             os.close(handle)
