@@ -26,10 +26,10 @@ from daycare.base.workspace import Access, ShellSection
 from daycare.features.shell.running import ShellRun
 from daycare.features.shell.sandbox import program, why_not
 from daycare.features.workspaces.folder import WorkspaceFolder, mark_of
+from daycare.public_network import PublicNetwork
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.daemon_process import DaemonProcess, ThrowawayHome, client_of
 from daycare_plugins.web import fetching
-from daycare.public_network import PublicNetwork
 from daycare_plugins.web.reading import text_of
 
 from .measure import median, median_ratio, percentile, rounded, say, scratch
@@ -39,7 +39,7 @@ _PAGE: Final = (
 )
 _FILE: Final = b"a line of a file of twenty-nine\n" * 300
 _BARE: Final = ("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
-_BOMB: Final = "b() { while :; do b & done; }; b 2>/dev/null"
+_BOMB: Final = r"""python3 -c "exec('import os\nwhile 1:\n try: os.fork()\n except OSError: pass')" """  # sh gives up
 _CALM, _BOMBED = "/me/direct", "/me/agent/bomb"
 _GROWN_S: Final = 1.0  # until a bomb has as many processes as it may
 _CONFIG: Final = """\
