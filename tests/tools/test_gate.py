@@ -55,6 +55,7 @@ WITHIN = {
     *("cron_list", "agent_list", "task_list", "signal_list", "task_progress", "read_history"),
     *("skill", "skill_propose"),  # one reads, the other asks a person to decide
     *("file_read", "file_list", "file_search", "file_write", "file_edit", "shell"),  # workspaces ask for themselves
+    *("shell_runs", "shell_stop"),  # of the agent's own commands alone, which end with it anyway
     "agent_delete",  # hands its person a button
     "react",
 }
