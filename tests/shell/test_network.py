@@ -12,6 +12,7 @@ from daycare.base.clock import SystemClock
 from daycare.base.workspace import ShellSection, WorkspacesSection, flaws
 from daycare.features.shell.network import HostProxy, network_of
 from daycare.features.shell.running import ShellRun
+from daycare.features.shell.sandbox import why_not
 from daycare.features.workspaces.folder import WorkspaceFolder
 from daycare.public_network import PublicNetwork
 
@@ -71,6 +72,10 @@ CASES = {
     "GET http://good.example/": "405",
     "nonsense": "405",
 }
+
+
+def test_doctor_tries_a_sandbox_that_reaches_hosts() -> None:
+    assert why_not(reaching=True) == ("", "")
 
 
 async def test_only_named_hosts_are_reached(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class ShellFeature(Feature):
         while True:
             self._changed = trio.Event()
             if self._core.live.now.shell.enabled:
-                self._why = await trio.to_thread.run_sync(_tried)
+                self._why = await trio.to_thread.run_sync(_tried, bool(self._core.live.now.shell.hosts))
                 self._tried.set()
             await self._changed.wait()
 
@@ -81,6 +81,7 @@ class ShellFeature(Feature):
             return ()
         hosts = ", ".join(self._core.live.now.shell.hosts)
         network = f"; by https it reaches {hosts}" if hosts else ""
+        network += f"; {running} go on in the background" if (running := self._running.running()) else ""
         text = f"no sandbox, so no shell: {self._why}" if self._why else f"each command runs in a sandbox{network}"
         return [Finding(name="shell", ok=not self._why, text=text)]
 
@@ -91,8 +92,8 @@ class ShellFeature(Feature):
         self._changed.set()
 
 
-def _tried() -> str:
+def _tried(reaching: bool) -> str:
     from daycare.features.shell import cgroups, sandbox  # late: it costs nothing where it is off
 
     cgroups.sweep()
-    return sandbox.why_not()[0]
+    return sandbox.why_not(reaching=reaching)[0]

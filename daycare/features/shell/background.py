@@ -60,8 +60,7 @@ class BackgroundCommands:
     def start(self, agent_id: str, command: str, run: "ShellRun", carry_out: CarryOut, most: int) -> BackgroundCommand:
         """Start one of at most so many of an agent. Raises `BusyError` SHELL_BACKGROUND."""
         mine = self._all.setdefault(agent_id, [])
-        running = sum(not each.ended.is_set() for each in mine)
-        of_all = sum(not each.ended.is_set() for found in self._all.values() for each in found)
+        running, of_all = self.running(agent_id), self.running()
         if self._nursery is None or running >= most or of_all >= RUNNING_MAX:
             raise BusyError(
                 "SHELL_BACKGROUND",
@@ -75,6 +74,11 @@ class BackgroundCommands:
         mine.append(it)
         self._nursery.start_soon(self._carry_out, it, carry_out)
         return it
+
+    def running(self, agent_id: str | None = None) -> int:
+        """Return how many run, of an agent or of all."""
+        found = self._all.values() if agent_id is None else [self.of(agent_id)]
+        return sum(not each.ended.is_set() for these in found for each in these)
 
     def of(self, agent_id: str) -> list[BackgroundCommand]:
         """Return those of an agent, with those that have ended lately."""

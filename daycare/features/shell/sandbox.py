@@ -6,6 +6,7 @@ adds. The daemon's home, people's files, sockets and devices are not there. No n
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -145,17 +146,22 @@ def program() -> str:
     return shutil.which("bwrap") or "bwrap"
 
 
-@lru_cache(1)
-def why_not() -> tuple[str, str]:
-    """Return why no sandbox can be started here, and what to do about it; empty if one can. It may take seconds."""
+@lru_cache(2)
+def why_not(*, reaching: bool = False) -> tuple[str, str]:
+    """Return why no sandbox can be started here, and what to do about it; empty if one can. It may take seconds.
+
+    `reaching`: one whose command reaches hosts.
+    """
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed", "sudo apt-get install bubblewrap"
     if not seccomp.machine():
         return f"there is no filter of system calls for {os.uname().machine}", "run it on x86_64 or aarch64"
     bounds = ShellSection()
     here = os.open("/usr", os.O_PATH | os.O_DIRECTORY)
+    mine, theirs = socket.socketpair()
     try:
-        with sandboxed("exit 42", here, bounds) as (line, handles, _):
+        with mine, theirs, sandboxed("exit 42", here, bounds, theirs.fileno() if reaching else None) as it:
+            line, handles, _ = it
             done = subprocess.run(  # noqa: S603
                 line, env=ENVIRONMENT, stdin=here, pass_fds=handles, capture_output=True, timeout=PROBE_S, check=False
             )

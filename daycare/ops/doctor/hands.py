@@ -20,8 +20,11 @@ def hands(context: DoctorContext) -> Iterator[DoctorFinding]:
     if not context.config.shell.enabled:
         yield DoctorFinding("ok", "hands", "files of workspaces can be opened safely; the shell is off")
         return
-    why, hint = no_sandbox()
+    hosts = context.config.shell.hosts
+    why, hint = no_sandbox(reaching=bool(hosts))
     if why:
         yield DoctorFinding("warn", "hands", f"agents have no shell: {why}", hint)
     else:
-        yield DoctorFinding("ok", "hands", "files of workspaces can be opened safely; commands run in a sandbox")
+        network = f" and reach {', '.join(hosts)} by https" if hosts else ""
+        safely = "files of workspaces can be opened safely"
+        yield DoctorFinding("ok", "hands", f"{safely}; commands run in a sandbox{network}")
