@@ -190,6 +190,7 @@ class ApprovalsCampaign(Campaign):
         try:
             effects = effects_of(self.home.path, self.home.ledger_file)
             verdict.findings += approved(db, self._asked, effects, self._counted)
+            verdict.uncertain_tools = sum(n for what, n in self._counted.items() if what.endswith(" uncertain"))
         finally:
             db.close()
         return verdict
