@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from daycare.features.approvals.service import Approver
+from daycare.features.approvals.records import CallAction
+from daycare.features.approvals.service import ApprovalAsk, Approver
 from daycare.store.records import User
 from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted
@@ -83,6 +84,26 @@ async def test_a_diff_is_shown_edited_by_reply_approved_and_undone(locks: Path) 
         assert before == f"{kept}You have 7 days to decide.", "the rest stands as it stood"
         assert decided.startswith("approved with another text by Ann (telegram:5), 20")
         assert "Changed before it was decided: approved with" in shown.text, "nobody approved what stands there"
+
+
+async def test_a_call_is_approved_with_others_like_it_that_are_shown_first(locks: Path) -> None:
+    async with FakeTelegram.serve() as server, daemon(locks, server, Scripted()) as house:
+        server.person(5)
+        agent = await house.agent("/ann/telegram")
+        call = CallAction(tool="file_write", arguments={"path": "a*b.md", "text": "x"}, where="a*b.md", new="x\n")
+        await service_of(house).request(agent, ApprovalAsk(kind="call", action=call, turn=9_000, step=0))
+        shown = await sent(server, 1)
+        assert "Request 1: /ann/telegram wants to use file_write on a*b.md" in shown.text and "+ x" in shown.text
+        labels = [b["text"] for row in shown.keyboard for b in row]
+        assert labels == ["Approve", "In this conversation…", "Always…", "Reject"]
+        server.press(shown, data(shown, "Always…"), 5)
+        asked = await sent(server, 2)
+        assert 'path = "a*b.md", text is anything (always, until you take it back' in asked.text
+        assert await service_of(house).granted("ann") == []
+        server.press(asked, data(asked, "Yes, without asking"), 5)
+        assert "Approved" in (await sent(server, 3)).text
+        [grant] = await service_of(house).granted("ann")
+        assert grant.session is None and not grant.others
 
 
 async def test_in_a_group_only_the_operators_own_account_decides(locks: Path) -> None:
