@@ -53,6 +53,11 @@ THREADS: Final = simulation(1, "0.45", "--threads")
 WAKES: Final = Slice("wakes", ("tests.simulation.wakes", "--count", "1000", "--seed", "20270101"))
 CRON: Final = Slice("cron", ("tests.cron", "--days", "3", "--seed", "1"))
 KILLS: Final = Slice("kill", ("tests.crash", "--kills", "6", "--seed", "2"))
+APPROVALS: Final = Slice(
+    "approvals",
+    ("tests.crash", "--workload", "approvals", "--kills", "30", "--seed", "2"),
+    ("--kills", "2"),
+)
 
 
 @dataclass(frozen=True)
@@ -547,5 +552,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (Before("self._end()", _EARLY.format(0.1)),),
         KILLS,
         "lost",
+    ),
+    Mutant(
+        "begun-not-journaled",
+        "that a call begins which may not be repeated is not journaled, so that it is made again after a death",
+        "daycare.agent.steps:Thinker._begin",
+        (Body("pass"),),
+        APPROVALS,
+        "repeated_tools",
+    ),
+    Mutant(
+        "who-approved-not-told",
+        "who said yes to a call of an agent they do not talk with hears nothing of it",
+        "daycare.agent.kinds:is_for_person",
+        (Body("return False"),),
+        APPROVALS,
+        "untold",
     ),
 )
