@@ -12,8 +12,8 @@ import trio
 import trio.testing
 
 from daycare.base.errors import DaycareError, InvalidError
-from daycare_plugins.web import fetching
 from daycare.public_network import PublicNetwork
+from daycare_plugins.web import fetching
 from daycare_plugins.web.fetching import WEB_MAX_BYTES, WebFetcher
 from daycare_plugins.web.reading import text_of
 
