@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from daycare.actors.taken_back import taken_back
 from daycare.base.causes import Approved, Beat, JobRun, Signalled, TaskWork, WebhookCall
 from daycare.base.cron import NOBODY, SILENCE
 from daycare.base.fence import fence, unfenced

@@ -90,3 +90,25 @@ def _running(word: str) -> bool:
             return b""
 
     return any(f"sleep\0{word}".encode() in said(each) for each in Path("/proc").glob("[0-9]*/cmdline"))
+
+
+async def test_scripts_of_approved_skills_are_there_just_as_they_were_approved_and_no_others(tmp_path: Path) -> None:
+    put(tmp_path / "skills/pdf", pdf(**{"scripts/fill.py": "import sys; print('filled', sys.argv[1])\n"}))
+    put(tmp_path / "skills/evil", pdf())
+    async with scene_of(tmp_path, settings()) as scene:
+        await with_workspace(scene, Access.FULL)
+        live = scene.house.daemon.live
+        live.take(replace(live.now, shell=ShellSection(enabled=True, seconds=20)))
+        skills = scene.house.daemon.skills.skills
+        skill, _ = await skills.get(None, "pdf")
+        await skills.approve(None, "pdf", None, skill.hash, "ann", "direct:ann")
+        with trio.fail_after(30):
+            while not _has_it(scene):
+                await trio.testing.wait_all_tasks_blocked(0.05)
+        assert "[`shell` finds them in /skills/pdf/]" in await ask(scene, "skill", name="pdf")
+        command = "python3 /skills/pdf/scripts/fill.py form; echo x >> /skills/pdf/SKILL.md; ls /skills"
+        printed = await ask(scene, "shell", command=command)
+        assert printed.startswith("filled form\n") and "denied" in printed and "\npdf\n" in printed
+        await scene.house.talk("/new", path=scene.agent.path)
+        refused = await ask(scene, "shell", command="sh /skills/evil/scripts/fill.py")
+        assert "nobody has approved it" in refused

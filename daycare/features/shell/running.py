@@ -90,7 +90,7 @@ class ShellRun:
         began = self._clock.steady_s()
         with self._folder.opened() as folder:
             try:
-                with sandboxed(self._command, folder, self._bounds, door) as (line, handles, _):
+                with sandboxed(self._command, folder, self._bounds, self._files, door) as (line, handles, _):
                     environment = ENVIRONMENT if door is None else ENVIRONMENT | REACHING
                     code = self._run(line, handles, environment, folder, began)
             except OSError as error:

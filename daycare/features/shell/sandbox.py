@@ -56,11 +56,18 @@ _ENTER: Final = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done
 
 
 def arguments(
-    workspace: int, bounds: ShellSection, files: dict[str, int], git: Sequence[str], *, reaches: bool = False
+    workspace: int,
+    bounds: ShellSection,
+    files: dict[str, int],
+    git: Sequence[str],
+    more: Mapping[str, int],
+    *,
+    reaches: bool = False,
 ) -> list[str]:
     """Return bubblewrap's arguments. `workspace` is the folder's descriptor, `files` those of texts by path.
 
-    `git` are the paths of repositories' own folders below the workspace. `reaches`: it is to reach hosts.
+    `git` are the paths of repositories' own folders below the workspace, `more` the descriptors of further files.
+    `reaches`: it is to reach hosts.
     """
     place = "/proc/self/fd/0"
     wanted = [
@@ -91,18 +98,23 @@ def arguments(
 
 @contextmanager
 def sandboxed(
-    command: str, workspace: int, bounds: ShellSection, door: int | None = None
+    command: str,
+    workspace: int,
+    bounds: ShellSection,
+    more: Mapping[str, bytes] = MappingProxyType({}),
+    door: int | None = None,
 ) -> Iterator[tuple[list[str], tuple[int, ...], ControlGroup]]:
     """Give the command line that runs a command in a sandbox, the descriptors that it needs, and its group.
 
-    `workspace` is the open folder, which has to be its standard input; `door` is what `network_of` gives. Raises
-    `OSError` where none can be made.
+    `workspace` is the open folder, which has to be its standard input; `more` are files to read, by their paths there;
+    `door` is what `network_of` gives. Raises `OSError` where none can be made.
     """
     handles: list[int] = []
     try:
         files = {path: _memory(text, handles) for path, text in _PEOPLE.items()}
         files["seccomp"] = _memory(seccomp.program(), handles)
-        told = arguments(workspace, bounds, files, repositories(workspace), reaches=door is not None)
+        further = {path: _memory(data, handles) for path, data in more.items()}
+        told = arguments(workspace, bounds, files, repositories(workspace), further, reaches=door is not None)
         inner = _memory(b"".join(each.encode() + b"\0" for each in told), handles)  # no path of ours is in /proc
         with control_group(bounds) as group:
             if os.geteuid() == 0 and "pids" not in group.bounds:
@@ -160,7 +172,7 @@ def why_not(*, reaching: bool = False) -> tuple[str, str]:
     here = os.open("/usr", os.O_PATH | os.O_DIRECTORY)
     mine, theirs = socket.socketpair()
     try:
-        with mine, theirs, sandboxed("exit 42", here, bounds, theirs.fileno() if reaching else None) as it:
+        with mine, theirs, sandboxed("exit 42", here, bounds, door=theirs.fileno() if reaching else None) as it:
             line, handles, _ = it
             done = subprocess.run(  # noqa: S603
                 line, env=ENVIRONMENT, stdin=here, pass_fds=handles, capture_output=True, timeout=PROBE_S, check=False

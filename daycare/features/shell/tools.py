@@ -1,6 +1,7 @@
 """The tools by which agents run commands in their workspace."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -10,12 +11,14 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError, InvalidError
+from daycare.base.errors import DaycareError, ForbiddenError, InvalidError
 from daycare.base.events import CommandRun
 from daycare.base.messages import Origin
 from daycare.base.tool import STAYS, Sourced
 from daycare.base.workspace import Access, ShellSection
 from daycare.features.shell.background import RUNNING_MAX, BackgroundCommands
+from daycare.features.skills.service import Skills
+from daycare.features.skills.tools import INSIDE
 from daycare.features.workspaces.places import WorkspacePlaces
 from daycare.features.workspaces.tools import LOOKS
 from daycare.observe.about import about
@@ -78,13 +81,14 @@ class ShellTools:
         self,
         directory: Directory,
         places: WorkspacePlaces,
+        skills: Skills,
         live: Live,
         bus: Bus,
         clock: Clock,
         check: Callable[[], Awaitable[None]],
         background: BackgroundCommands,
     ) -> None:
-        self._directory, self._places = directory, places
+        self._directory, self._places, self._skills = directory, places, skills
         self._live, self._bus, self._clock = live, bus, clock
         self._check, self._background = check, background
         self._threads = trio.CapacityLimiter(COMMANDS_MAX)
@@ -108,19 +112,22 @@ class ShellTools:
         await self._check()
         agent = await self._directory.at(context.path)
         bounds = self._live.now.shell
+        files = await self._named_skills(agent, it.command)
         if it.background:
-            return Sourced(self._in_background(agent, context.trace, it, bounds), ())
+            return Sourced(self._in_background(agent, context.trace, it, bounds, files), ())
         if it.seconds:
             bounds = replace(bounds, seconds=min(bounds.seconds, it.seconds))
         token = trio.lowlevel.current_trio_token()
         tell: Callable[[str], None] = lambda line: token.run_sync_soon(context.progress, line)  # noqa: E731
-        run = ShellRun(it.command, self._places.of(agent.config), bounds, self._clock, tell)
+        run = ShellRun(it.command, self._places.of(agent.config), bounds, self._clock, tell, files)
         result, refused = await self._carried_out(agent, context.trace, run, bounds, self._threads)
         end = f"stopped: {result.stopped}" if result.stopped else f"exit code {result.code}"
         network = f"; {refused}" if refused else ""
         return Sourced(f"{result.output}\n[{end}, {result.seconds:.1f} s{network}]", (Origin.FILE,))
 
-    def _in_background(self, agent: Agent, trace: str, it: Shell, bounds: ShellSection) -> str:
+    def _in_background(
+        self, agent: Agent, trace: str, it: Shell, bounds: ShellSection, files: Mapping[str, bytes]
+    ) -> str:
         from daycare.features.shell.running import ShellRun
 
         if not bounds.background:
@@ -130,7 +137,7 @@ class ShellTools:
                 hint="run it without background; the operator can set [shell] background = 2",
             )
         bounds = replace(bounds, seconds=bounds.background_minutes * 60)
-        run = ShellRun(it.command, self._places.of(agent.config), bounds, self._clock, lambda _: None)
+        run = ShellRun(it.command, self._places.of(agent.config), bounds, self._clock, lambda _: None, files)
 
         async def carry_out() -> "ShellResult":
             return (await self._carried_out(agent, trace, run, bounds, self._more_threads))[0]
