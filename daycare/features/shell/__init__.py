@@ -27,8 +27,8 @@ class ShellFeature(Feature):
     def __init__(self, core: Core, workspaces: "WorkspacesFeature", skills: "Skills") -> None:
         self._core = core
         self._workspaces = workspaces
-        self._skills = skills
         self._running = BackgroundCommands()
+        self._skills = skills
         self._why: str | None = None  # why there is no sandbox, None until that was tried
         self._tried = trio.Event()
         self._changed = trio.Event()
@@ -39,8 +39,8 @@ class ShellFeature(Feature):
         from daycare.features.shell.tools import ShellTools
 
         core, workspaces = self._core, self._workspaces
-        places, skills, running = workspaces.places, self._skills, self._running
-        return ShellTools(core.directory, places, skills, core.live, core.bus, core.clock, self.check, running).tools()
+        ground = core.directory, workspaces.places, self._skills, core.live, core.bus, core.clock
+        return ShellTools(*ground, self.check, self._running).tools()
 
     def offers(self, agent: "Agent", tool: str) -> bool:
         """Return whether an agent has it: a sandbox can be started, and it has a workspace.

@@ -1,7 +1,7 @@
 """The tools by which agents run commands in their workspace."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -112,20 +112,22 @@ class ShellTools:
         await self._check()
         agent = await self._directory.at(context.path)
         bounds = self._live.now.shell
+        files = await self._named_skills(agent, it.command)
         if it.background:
-            return Sourced(await self._in_background(agent, context.trace, it, bounds), ())
+            return Sourced(self._in_background(agent, context.trace, it, bounds, files), ())
         if it.seconds:
             bounds = replace(bounds, seconds=min(bounds.seconds, it.seconds))
         token = trio.lowlevel.current_trio_token()
         tell: Callable[[str], None] = lambda line: token.run_sync_soon(context.progress, line)  # noqa: E731
-        files = await self._named_skills(agent, it.command)
         run = ShellRun(it.command, self._places.of(agent.config), bounds, self._clock, tell, files)
         result, refused = await self._carried_out(agent, context.trace, run, bounds, self._threads)
         end = f"stopped: {result.stopped}" if result.stopped else f"exit code {result.code}"
         network = f"; {refused}" if refused else ""
         return Sourced(f"{result.output}\n[{end}, {result.seconds:.1f} s{network}]", (Origin.FILE,))
 
-    async def _in_background(self, agent: Agent, trace: str, it: Shell, bounds: ShellSection) -> str:
+    def _in_background(
+        self, agent: Agent, trace: str, it: Shell, bounds: ShellSection, files: Mapping[str, bytes]
+    ) -> str:
         from daycare.features.shell.running import ShellRun
 
         if not bounds.background:
@@ -135,7 +137,6 @@ class ShellTools:
                 hint="run it without background; the operator can set [shell] background = 2",
             )
         bounds = replace(bounds, seconds=bounds.background_minutes * 60)
-        files = await self._named_skills(agent, it.command)
         run = ShellRun(it.command, self._places.of(agent.config), bounds, self._clock, lambda _: None, files)
 
         async def carry_out() -> "ShellResult":
