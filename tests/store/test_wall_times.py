@@ -29,7 +29,7 @@ TIMES: Final = {
         signals.created_at steps.at strangers.first_at strangers.last_at summaries.created_at tasks.created_at
         webhooks.accepted_at webhooks.created_at webhooks.refused_at
         tasks.started_at user_connector_keys.created_at users.created_at users.removed_at budget_sums.wall_ms
-        budget_sums.reserved_ms reservations.wall_ms spending.unsettled_ms spending.wall_ms""",
+        budget_sums.reserved_ms model_sums.wall_ms reservations.wall_ms spending.unsettled_ms spending.wall_ms""",
     AGE: """agents.ended_at api_tokens.revoked_at prompt_layouts.created_at
         approvals.decided_at cron_runs.ended_at dead_letters.created_at dropped_letters.last_at
         events.at files.created_at history.ended_at inbox.done_at memories.created_at
