@@ -37,7 +37,13 @@ QUIET_S = 500.0  # until workers have looked at what was said
 ANN = ("My sister Clara lives in Bern.", "My favourite colour is teal.")
 BEN = ("My brother Zanzibarquokka lives in Trondheimfjord.", "Remember that my locker code is xylophage4711.")
 MIA = ("My cat is called Quetzalpfote.",)
-SUMS = ("budget_sums", "reservations", "spending", "living_documents")  # which agree with each other, and are tested so
+SUMS = (
+    "budget_sums",
+    "model_sums",
+    "reservations",
+    "spending",
+    "living_documents",
+)  # they agree, and are tested
 SECRET = (
     "zanzibarquokka",
     "trondheimfjord",

@@ -131,7 +131,7 @@ def test_rules_and_providers_are_added_in_the_form_and_a_plugin_starts_again(net
     expect(page.locator("#section-providers-lab")).to_contain_text("2 of 3 set")
     page.goto(page.url.replace("settings", "plugins"))
     press(page, "Start offline again")
-    expect(page.get_by_text("It was set up anew, and started.")).to_be_visible()
+    expect(page.get_by_text("It has restarted.")).to_be_visible()
 
 
 def test_the_log_goes_on_as_it_is_written(network: Network, window: Window) -> None:

@@ -13,10 +13,12 @@ import trio
 from daycare.api import rates
 from daycare.base.documents import Layer, Place
 from daycare.base.errors import DaycareError
+from daycare.base.messages import Usage
 from daycare.base.pairing import code_hash, new_code
 from daycare.features.approvals.records import DocumentAction
 from daycare.features.approvals.service import ApprovalAsk
-from daycare.store.records import PairingRequest
+from daycare.features.budgets.rows import BudgetRows
+from daycare.store.records import PairingRequest, Spend
 from tests.network.conftest import Network, opened
 
 Words = Callable[[], str]
@@ -62,11 +64,12 @@ class Furnishing:
             self.talk(user)
             self.work(user)
             self.remember(user)
+            self.spend(f"/{user}/direct", user)
             self._ask(f"/{user}/direct", f"- {MARKS[user]}\n- {self._words()}\n")
         self.lose("/ann/agent/gone")
         self.park("/ann/agent/parked")
         self.knock()
-        self._put("PUT", "/v1/budget", {"path": "/ann", "limits": {"day.usd": 5}})
+        self._put("PUT", "/v1/budget", {"path": "/ann", "limits": {"day.usd": 5_000_000}})
 
     def talk(self, user: str) -> None:
         """Let somebody have an agent, and say something to it."""
@@ -101,6 +104,18 @@ class Furnishing:
             )
         skill = {"name": "tea", "description": self._words()[:100], "instructions": self._words()}
         self._put("POST", f"/v1/agents/{user}.direct/skills", skill)
+
+    def spend(self, path: str, user: str) -> None:
+        """Let an agent have called two models."""
+
+        async def settle(daemon: Any) -> None:
+            agent = await daemon.directory.at(path)
+            for model, micros in (("large", 1_240_000), ("small", 310_000)):
+                usage = Usage(input_tokens=micros // 9, output_tokens=micros // 90, cached_tokens=micros // 20)
+                of: Any = {"agent_id": agent.id, "user": user, "turn": 0, "provider": "lab", "model": model}
+                await daemon.store.of(BudgetRows).settle(Spend(**of, path=path, usage=usage, cost_micros=micros))
+
+        self._inside(settle)
 
     def lose(self, path: str) -> None:
         """End an agent for which something waits."""

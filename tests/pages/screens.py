@@ -54,7 +54,7 @@ def run(browser: Browser, folder: Path, into: Path = FOLDER) -> dict[str, Any]:
 
 def _small(workshop: Page, picture: bytes) -> bytes:
     found = b""
-    for quality in (0.75, 0.5, 0.3, 0.15):
+    for quality in (0.75, 0.5, 0.3, 0.15, 0.08):
         found = base64.b64decode(workshop.evaluate(_WEBP, [base64.b64encode(picture).decode(), quality]))
         if len(found) <= LARGEST_BYTES:
             break

@@ -43,6 +43,7 @@ _ALL: Final = Use(1, 1, 1, 1)  # takes some of everything, so that every limit i
 _PEOPLE: Final = (Origin.PERSON, Origin.GROUP, Origin.FORWARD, Origin.FILE)
 _DAY_USD: Final = limit_name("day", "usd")
 _PAGE: Final = 200
+_PLACES: Final = 1_000  # users looked at in one step
 _LOOKED_AT_MAX: Final = 2_000  # dead letters, for those that wait for a budget
 
 
@@ -97,16 +98,16 @@ class BudgetControls:
 
         They begin behind the path `after`.
         """
-        whose: dict[str, User | None] = dict.fromkeys((EVERYTHING, *await self.budgets.rows()))
-        page = await self.store.people.find(limit=_PAGE)
+        whose = dict.fromkeys((EVERYTHING, *await self.budgets.rows()), "")
+        page = await self.store.people.places(limit=_PLACES)
         while page:
-            whose |= {_address(user): user for user in page}
-            await trio.lowlevel.checkpoint()
-            page = await self.store.people.find(after=page[-1].id, limit=_PAGE)
+            whose |= {_address(*place): place[0] for place in page}
+            await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
+            page = await self.store.people.places(after=page[-1][0], limit=_PLACES)
         found = []
         for path in sorted(path for path in whose if path > after)[:limit]:
-            found.append(await self._view(path, whose[path]))
-            await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
+            found.append(await self._view(path, await self.store.people.get(whose[path]) if whose[path] else None))
+            await trio.lowlevel.checkpoint()
         return found
 
     async def explained(self, path: str) -> list[BudgetView]:
@@ -300,6 +301,6 @@ class BudgetControls:
         return any(scope.path == path for scope in await self.budgets.scopes(letter.path, user))
 
 
-def _address(user: User) -> str:
+def _address(user: str, parent: str | None, kind: str) -> str:
     """Return the path that has a user's budget: below others that at which they are talked with."""
-    return f"/{user.id}" if user.parent is None or user.kind == "group" else f"/{user.parent}/{Kind.SUBUSER}/{user.id}"
+    return f"/{user}" if parent is None or kind == "group" else f"/{parent}/{Kind.SUBUSER}/{user}"

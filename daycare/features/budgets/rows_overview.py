@@ -25,6 +25,7 @@ _DAYS: Final = (  # those that something was spent on, one look for each: rows o
 _OF_PATHS: Final = "days CROSS JOIN spending USING (key)"
 _OF_ALL: Final = "model_sums"
 _ANY: Final = "1"
+_NAMES: Final = 2  # slashes of the shortest path of an agent, which is its own group
 _WITHIN_DAYS: Final = "key BETWEEN ?2 AND ?3 AND length(key) = length(?2)"
 _SUMS: Final = (
     "sum(calls), sum(unpriced), sum(input_tokens), sum(output_tokens), sum(cached_tokens), sum(wall_ms),"
@@ -63,7 +64,7 @@ def summed(db: apsw.Connection, first: str, last: str, by: By, path: str, groups
     for name, cost, tokens in _each(
         db, each, f"{key}, sum(cost_micros + unsettled_micros), sum(input_tokens + output_tokens)", first, last
     ):
-        group = name if by == "model" else agent_of(name)
+        group = name if by == "model" or name.count("/") == _NAMES else agent_of(name)
         names[group].append(name)
         before = weights.get(group, (0, 0))
         weights[group] = before[0] + cost, before[1] + tokens

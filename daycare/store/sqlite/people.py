@@ -92,6 +92,13 @@ class PeopleStore:
                 keys[str(user)].append(str(key))
         return [replace(user, keys=tuple(keys[user.id])) for user in users]
 
+    async def places(self, *, after: str = "", limit: int = 1_000) -> list[tuple[str, str | None, str]]:
+        """Return (id, parent, kind) of users who were not removed, in order of id, from behind `after` on."""
+        rows = self._reader.execute(
+            "SELECT id, parent, kind FROM users WHERE id > ? AND removed_at IS NULL ORDER BY id LIMIT ?", (after, limit)
+        )
+        return [(str(id_), None if parent is None else str(parent), str(kind)) for id_, parent, kind in rows]
+
     async def count_below(self, user_id: str) -> int:
         """Return how many users are right below one: topics of a group, sub-users of a person."""
         return _count_below(self._reader, user_id)

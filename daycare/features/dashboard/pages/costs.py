@@ -9,7 +9,7 @@ from daycare.features.dashboard.visit import Visit
 
 SPANS: Final = (7, 30, 90)
 BY: Final = {"model": "Model", "agent": "Agent", "payer": "Payer"}
-BUDGETS: Final = 50  # of one page
+BUDGETS: Final = 25  # of one page
 _NUMBERS: Final = ("calls", "unpriced", "input_tokens", "output_tokens", "cached_tokens", "unsettled", "cost_micros")
 
 
