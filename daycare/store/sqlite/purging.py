@@ -141,7 +141,8 @@ def _person(db: apsw.Connection, user: str, tables: _Tables) -> PurgedPerson:
     _choose(db, users, roots)
     counts = {}
     for name, called in tables.names.items():
-        if many := count(db, f"SELECT count(*) FROM {name} WHERE {tables.whose(db, name)}"):
+        theirs = tables.whose(db, name)
+        if theirs and (many := count(db, f"SELECT count(*) FROM {name} WHERE {theirs}")):
             counts[called] = many
     return PurgedPerson(users=users, roots=roots, accounts=tuple(keys), counts=counts)
 
