@@ -112,39 +112,3 @@ async def test_scripts_of_approved_skills_are_there_just_as_they_were_approved_a
         await scene.house.talk("/new", path=scene.agent.path)
         refused = await ask(scene, "shell", command="sh /skills/evil/scripts/fill.py")
         assert "nobody has approved it" in refused
-
-
-async def test_a_command_goes_on_in_the_background_until_it_is_stopped_or_its_agent_ends(tmp_path: Path) -> None:
-    async with scene_of(tmp_path, settings()) as scene:
-        await with_workspace(scene, Access.FULL)
-        live = scene.house.daemon.live
-        live.take(replace(live.now, shell=ShellSection(enabled=True)))
-        assert "[shell] background = 2" in await ask(scene, "shell", command="sleep 7301", background=True)
-        assert not _has_it(scene, "shell_runs")
-        live.take(replace(live.now, shell=ShellSection(enabled=True, background=1)))
-        assert "command 1 runs in the background" in await ask(scene, "shell", command="sleep 7301", background=True)
-        assert "1 of this agent run" in await ask(scene, "shell", command="sleep 7302", background=True)
-        assert "1: sleep 7301 (runs)" in await ask(scene, "shell_runs")
-        assert "there is none" in await ask(scene, "shell_runs", run=9)
-        assert "stopped: its agent has stopped it" in await ask(scene, "shell_stop", run=1)
-        told = await ask(scene, "shell", command="touch began; echo hello; sleep 7303", background=True)
-        assert "command 2 runs" in told
-        with trio.fail_after(30):
-            while not (scene.house.daemon.home.path / "workspaces/notes/began").exists():
-                await trio.testing.wait_all_tasks_blocked(0.05)
-            while "hello" not in await ask(scene, "shell_runs", run=2):
-                await trio.testing.wait_all_tasks_blocked(0.05)
-            assert _running("7303") and not _running("7301")
-            await scene.house.store.agents.set_state(scene.agent.id, "dead", "it is over")
-            while _running("7303"):
-                await trio.testing.wait_all_tasks_blocked(0.05)
-
-
-def _running(word: str) -> bool:
-    def said(file: Path) -> bytes:
-        try:
-            return file.read_bytes()
-        except OSError:
-            return b""
-
-    return any(f"sleep\0{word}".encode() in said(each) for each in Path("/proc").glob("[0-9]*/cmdline"))
