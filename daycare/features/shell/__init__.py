@@ -82,7 +82,7 @@ class ShellFeature(Feature):
             return ()
         hosts = ", ".join(self._core.live.now.shell.hosts)
         network = f"; by https it reaches {hosts}" if hosts else ""
-        network += f"; {running} go on in the background" if (running := self._running.running()) else ""
+        network += f"; in the background: {running}" if (running := self._running.running()) else ""
         text = f"no sandbox, so no shell: {self._why}" if self._why else f"each command runs in a sandbox{network}"
         return [Finding(name="shell", ok=not self._why, text=text)]
 
