@@ -13,7 +13,8 @@ from tests.skills.folders import pdf, put
 
 EVERYONES = ("/", "/flow", "/approvals", "/memory", "/work", "/costs")
 UNLISTED = ("/trace",)
-EMPTY = ("/system?tab=mcp",   # here; nothing to change yet
+EMPTY = (
+    "/system?tab=mcp",  # here; nothing to change yet
     *("/", "/approvals", "/memory", "/costs", "/system", "/flow", "/trace"),
     *("/system?tab=health", "/system?tab=connectors", "/system?tab=log"),
 )
