@@ -163,7 +163,7 @@ def test_a_change_is_colored_line_by_line() -> None:
     it = {
         "no": 1, "state": "pending", "title": "x", "reason": "", "provenance": [], "edited_by": "", "expires_at": 0,
         "why": "", "content_hash": "ff", "flags": [], "warnings": [], "decided_at": None, "decided_by": "",
-        "diff": "--- a\n+++ b\n@@ -1,1 +1,1 @@\n-old\n+new\n kept\n",
+        "verb": "write", "diff": "--- a\n+++ b\n@@ -1,1 +1,1 @@\n-old\n+new\n kept\n",
     }  # fmt: skip
     text = approval_view(it)
     styles = {text.plain[span.start : span.end].strip(): span.style for span in text.spans}

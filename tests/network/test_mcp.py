@@ -66,9 +66,11 @@ async def _asked(opening: McpOpen) -> tuple[tuple[FoundTool, ...], str]:
     async def listed(it: McpListed) -> None:
         found.append(it)
 
-    connection = McpConnection(opening, McpHosts(), log.logger("test"), listed)
+    hosts = McpHosts()
+    connection = McpConnection(opening, hosts, log.logger("test"), listed)
     with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(hosts.tend)
             why: list[str] = []
 
             async def run() -> None:
@@ -102,4 +104,9 @@ def test_the_library_of_the_protocol_speaks_with_it_over_http_and_stdio(network:
 
 
 async def _ended(opening: McpOpen) -> str:
-    return await McpConnection(opening, McpHosts(), log.logger("test"), lambda _: trio.sleep_forever()).run()
+    hosts = McpHosts()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hosts.tend)
+        why = await McpConnection(opening, hosts, log.logger("test"), lambda _: trio.sleep_forever()).run()
+        nursery.cancel_scope.cancel()
+    return why
