@@ -380,7 +380,7 @@ def test_messages_of_a_turn_that_was_split_count_as_taken_when_each_is_by_itself
         ("broken", "UPDATE dead_letters SET code = 'TURN_CRASHED'"),
         ("lost", "UPDATE cron_runs SET state = 'ran'"),
         ("doubled", "INSERT INTO history SELECT turn + 1000, agent_id, session, user, origin, state, ended_at, error,"
-         " messages FROM history WHERE messages LIKE '%tick o1%'"),
+         " messages, hint FROM history WHERE messages LIKE '%tick o1%'"),
     ],
 )  # fmt: skip
 def test_the_judge_sees_scheduled_runs_that_failed_for_another_reason(killed: Past, kind: str, damage: str) -> None:

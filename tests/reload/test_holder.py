@@ -16,11 +16,14 @@ from daycare.testing.clock import VirtualClock
 
 PRODUCT = Path(__file__).parents[2] / "daycare"
 HOLDERS = {"live", "_live", "_settings"}  # as a `Live` is called
-KEPT = {  # what counts after a restart, what a turn goes by, and a limiter that is adjusted when its setting changes
+# What counts after a restart, what a turn goes by, a limiter that is adjusted when its setting changes, and what is tried
+# again then.
+KEPT = {
     ("actors/supervisor.py", "lane.policy"),
     ("actors/supervisor.py", "self.room"),
     ("actors/supervisor.py", "self.room.total_tokens"),
     ("features/memory/service.py", "self._embedder"),
+    ("features/shell/__init__.py", "self._why"),
     ("ops/observing.py", "self._settings"),
     ("ops/applying.py", "self._started"),
 }
