@@ -16,8 +16,7 @@ from daycare.testing.clock import VirtualClock
 
 PRODUCT = Path(__file__).parents[2] / "daycare"
 HOLDERS = {"live", "_live", "_settings"}  # as a `Live` is called
-# What counts after a restart, what a turn goes by, a limiter that is adjusted when its setting changes, and what is tried
-# again then.
+# What counts after a restart, what a turn goes by, and what is adjusted or tried when its setting changes.
 KEPT = {
     ("actors/supervisor.py", "lane.policy"),
     ("actors/supervisor.py", "self.room"),
