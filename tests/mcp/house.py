@@ -65,7 +65,8 @@ async def until(true: Callable[[], Any]) -> None:
 
 
 def state(scene: Scene, server: str) -> str:
-    return next(each.state for each in scene.house.daemon.mcp.servers.shown() if each.name == server)
+    shown = scene.house.daemon.mcp.servers.shown()
+    return next((each.state for each in shown if each.name == server), "")
 
 
 def offered(scene: Scene) -> set[str]:

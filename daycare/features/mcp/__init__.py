@@ -1,17 +1,21 @@
 """Tools of servers that speak the Model Context Protocol: `[mcp.NAME]`; nothing of it runs without one."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
+
+import trio
 
 from daycare.base.health import Finding
 from daycare.feature import Core, Feature
 
 if TYPE_CHECKING:
-    import trio
     from starlette.routing import Route
 
-    from daycare.features.mcp.service import Warn
+    from daycare.features.mcp.records import ShownServer
+    from daycare.features.mcp.service import McpServers, Warn
     from daycare.store.records import Commit
     from daycare.store.rotation import Keyring
     from daycare.tools.catalogue import Catalogue
@@ -23,10 +27,22 @@ class McpFeature(Feature):
     name = "mcp"
 
     def __init__(self, core: Core, catalogue: "Catalogue", folder: Path, keyring: "Keyring", warn: "Warn") -> None:
+        self._core = core
+        self._parts = catalogue, folder, keyring, warn
+        self._servers: McpServers | None = None
+        self._named = trio.Event()
+        self._making = Lock()
+        core.live.watch(lambda settings: settings.mcp, lambda: self._named.set())
+
+    @property
+    def servers(self) -> "McpServers":
+        """What keeps the servers: made when somebody asks for it, as most daemons have none; routes ask in a thread."""
         from daycare.features.mcp.service import McpServers
 
-        self._core = core
-        self.servers = McpServers(core, catalogue, folder, keyring, warn)
+        with self._making:
+            if self._servers is None:
+                self._servers = McpServers(self._core, *self._parts)
+        return self._servers
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/mcp` and what is below it, and `/mcp` for clients of the protocol."""
@@ -37,19 +53,30 @@ class McpFeature(Feature):
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what keeps the servers."""
-        return {"MCP servers": self.servers.run}
+        return {"MCP servers": self._run}
+
+    async def _run(self) -> None:
+        while not self._core.live.now.mcp:
+            await self._named.wait()
+            self._named = trio.Event()
+        await trio.to_thread.run_sync(import_module, "daycare.features.mcp.service")  # imports hold the loop up
+        await self.servers.run()
 
     def committed(self, commit: "Commit") -> None:
         """Something was committed that may concern tools of servers."""
-        self.servers.committed(commit)
+        if self._servers is not None:
+            self._servers.committed(commit)
 
     async def status(self) -> Mapping[str, Any]:
         """Return each server with its state."""
-        return {each.name: each.state for each in self.servers.shown()}
+        return {each.name: each.state for each in self._shown()}
 
     async def findings(self) -> Sequence[Finding]:
         """Return which servers fail, and whose tools wait for a person."""
-        return [_finding(each.name, each.state, each.problem, each.waiting) for each in self.servers.shown()]
+        return [_finding(each.name, each.state, each.problem, each.waiting) for each in self._shown()]
+
+    def _shown(self) -> "Sequence[ShownServer]":
+        return () if self._servers is None else self._servers.shown()
 
 
 def _finding(name: str, state: str, problem: str, waiting: int) -> Finding:
