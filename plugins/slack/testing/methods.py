@@ -116,7 +116,8 @@ class SlackMethods(SlackWorld):
             raise SlackRefusedError("missing_recipient_user_id")
         if not place.person and params.text("recipient_team_id") != TEAM:
             raise SlackRefusedError("missing_recipient_team_id")
-        message = place.messages[(new := self._new(place, thread, text))["ts"]] = new
+        message = self._new(place, thread, text)
+        place.messages[message["ts"]] = message
         self.streams[place.id, message["ts"]] = True
         return {"channel": place.id, "ts": message["ts"]}
 

@@ -1,4 +1,4 @@
-"""What Slack refuses, by its reference of methods and Block Kit: sizes, fields and scopes. Stricter where it would cut."""
+"""What Slack refuses, by its reference of methods and Block Kit: sizes, fields, scopes. Stricter where it would cut."""
 
 import re
 from typing import Any, Final
@@ -64,11 +64,7 @@ def check_text(text: str) -> None:
     if len(text) > TEXT_MAX_CHARS:
         raise SlackRefusedError("msg_too_long")
     left = _BRACKETS.sub("", text)
-    if (
-        "<" in left
-        or ">" in left.replace("\n> ", "\n").removeprefix("> ").replace("\n>", "\n")
-        or _KNOWN_CODES.search(left)
-    ):
+    if re.search(r"<|(?<!^)>", left, re.MULTILINE) or _KNOWN_CODES.search(left):  # `>` begins a quote
         raise SlackRefusedError("invalid_arguments", response_metadata={"messages": ["text: not escaped"]})
     if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
         raise SlackRefusedError("invalid_arguments", response_metadata={"messages": ["text: not valid"]})

@@ -140,7 +140,7 @@ class SlackWorld:
         """Let somebody use the app's slash command."""
         where = channel or self.dm(who).id
         payload = {"command": "/daycare", "text": text, "user_id": who, "channel_id": where, "team_id": TEAM,
-                   "trigger_id": f"t{next(self._numbers)}", "response_url": "https://hooks.slack.com/commands/1"}  # fmt: skip
+                   "trigger_id": f"t{next(self._numbers)}"}  # fmt: skip
         self.push("slash_commands", payload)
         return payload
 
