@@ -65,6 +65,7 @@ class SlackConnector(BaseConnector):
         self._opened: Bounded[str, str] = Bounded(OPENED_MAX)  # the channel of a person's conversation with the app
         self._threads: Bounded[tuple[str, str], str] = Bounded(SENT_MAX)
         self._asker: Bounded[str, str] = Bounded(OPENED_MAX)  # who wrote last in a thread: a stream is for somebody
+        self._latest: Bounded[str, str] = Bounded(OPENED_MAX)  # the thread in which a person wrote last
         self._streams: SlackStreams | None = None
 
     # == for the workspace's task ======================================================================================
@@ -85,6 +86,7 @@ class SlackConnector(BaseConnector):
         self._threads[channel, ts] = thread
         if channel[0] == "D":
             self._opened[who] = channel
+            self._latest[who] = thread
         if thread:
             self._asker[thread] = who
 
@@ -173,8 +175,9 @@ class SlackConnector(BaseConnector):
     # == what may be left out ==========================================================================================
 
     def capabilities(self, target: str) -> Capabilities:
-        """All that Slack can do; a status only in threads."""
-        return _IN_THREAD if target_of(target).thread else _CAPABLE
+        """All that Slack can do; a status only in threads, which a person may have with the app."""
+        place = target_of(target)
+        return _IN_THREAD if place.thread or place.is_person else _CAPABLE
 
     async def edit(self, target: str, receipt: str, text: str) -> None:
         """Replace the text of a message; of what is too long for one, the end is shown. Its buttons go."""
@@ -204,7 +207,7 @@ class SlackConnector(BaseConnector):
 
     async def act(self, target: str, action: str) -> None:
         """Show that the agent works."""
-        place = target_of(target)
+        place = self._watched(target)
         if not place.thread:
             raise self._cannot("act")
         self._must_wait(self._governor.frozen_s(place.where))
@@ -213,7 +216,7 @@ class SlackConnector(BaseConnector):
 
     async def status(self, target: str, text: str) -> str:
         """Send a message that says how far it is: in a thread as a stream, where Slack has these."""
-        place, words = target_of(target), _outgoing().tail(text)
+        place, words = self._watched(target), _outgoing().tail(text)
         if not words:
             raise InvalidError("MESSAGE_EMPTY", "sending a status line: there is nothing to see in it")
         self._book(place.where, important=False)
@@ -223,6 +226,12 @@ class SlackConnector(BaseConnector):
             if begun:
                 return begun
         return self._receipt(await self._call("chat.postMessage", place, **_outgoing().shown(words)), place)
+
+    def _watched(self, target: str) -> SlackTarget:
+        """Return where somebody looks who is shown how far it is: the thread in which they wrote last."""
+        place = target_of(target)
+        thread = self._latest.get(place.where, "") if place.is_person else ""
+        return place._replace(thread=place.thread or thread)
 
     async def react(self, target: str, message: str, emoji: str) -> None:
         """Put an emoji to a message, or take ours away."""
