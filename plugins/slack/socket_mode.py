@@ -5,13 +5,16 @@ what is under way. An envelope that was not acknowledged comes again, perhaps ov
 lost between two; what comes twice is known by its key.
 """
 
+import math
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 import trio
-from trio_websocket import ConnectionClosed, ConnectionTimeout, HandshakeError, WebSocketConnection, open_websocket_url
+from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
 
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.messenger.json_paths import at, text_at
@@ -72,16 +75,13 @@ class SocketMode:
         try:
             await self._prepare()
             url = await self._api.open_link()
-            context = ssl.create_default_context() if url.startswith("wss:") else None
-            async with open_websocket_url(
-                url, context, connect_timeout=CONNECT_S, disconnect_timeout=CLOSE_S, max_message_size=MESSAGE_MAX_BYTES
-            ) as socket:
+            async with _connected(url) as socket:
                 await self._receive(socket, link)
         except DaycareError as error:
             link.end(error)
-        except (ConnectionTimeout, trio.TooSlowError):
+        except trio.TooSlowError:
             link.end(UnavailableError("SLACK_STALLED", "receiving from Slack: it did not answer in time"))
-        except (ConnectionClosed, HandshakeError, OSError, ssl.SSLError, trio.BrokenResourceError):
+        except (ConnectionClosed, HandshakeError, OSError, trio.BrokenResourceError):
             link.end(UnavailableError("SLACK_LOST", "receiving from Slack: the connection broke"))
 
     async def _receive(self, socket: WebSocketConnection, link: _Link) -> None:
@@ -107,7 +107,7 @@ class SocketMode:
                 kind = text_at(envelope, "type")
                 if kind == "hello":
                     self._monitor.up()
-                    patience.deadline = float("inf")
+                    patience.deadline = math.inf
                 elif kind == "disconnect":
                     if text_at(envelope, "reason") == "link_disabled":
                         link.end(_switched_off())
@@ -156,6 +156,33 @@ class SocketMode:
                 )
                 scope.cancel()
                 return
+
+
+@asynccontextmanager
+async def _connected(url: str) -> AsyncIterator[WebSocketConnection]:
+    """Connect, and leave nothing open, however it ends. Raises `TooSlowError`, `HandshakeError` and `OSError`."""
+    parts = urlsplit(url)
+    host, port, secure = parts.hostname or "", parts.port, parts.scheme == "wss"
+    resource = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    stream: trio.abc.Stream
+    with trio.fail_after(CONNECT_S) as patience:
+        if secure:
+            stream = await trio.open_ssl_over_tcp_stream(host, port or 443, ssl_context=ssl.create_default_context())
+        else:
+            stream = await trio.open_tcp_stream(host, port or 80)
+        try:
+            async with trio.open_nursery() as nursery:
+                netloc = parts.netloc.rpartition("@")[2]
+                socket = await wrap_client_stream(
+                    nursery, stream, netloc, resource, disconnect_timeout=CLOSE_S, max_message_size=MESSAGE_MAX_BYTES
+                )
+                patience.deadline = math.inf
+                yield socket
+                with trio.move_on_after(CLOSE_S):
+                    await socket.aclose()
+                nursery.cancel_scope.cancel()
+        finally:
+            await trio.aclose_forcefully(stream)
 
 
 def _switched_off() -> BusyError:

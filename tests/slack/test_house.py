@@ -76,7 +76,7 @@ async def test_nothing_is_acknowledged_before_it_is_committed(stage: Stage) -> N
     assert seen == [0, 0] and len(slack.links.acks) == 1
 
 
-async def test_a_mention_in_a_channel_is_answered_in_its_thread_which_is_a_conversation_of_its_own(
+async def test_a_mention_is_answered_in_its_thread_which_is_a_conversation_of_its_own(
     stage: Stage,
 ) -> None:
     slack, model = stage.slack, stage.model

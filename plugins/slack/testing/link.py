@@ -117,8 +117,11 @@ class FakeLinks:
                 await news.wait()
 
     def _written(self, each: Envelope) -> str:
-        retries = {"retry_attempt": len(each.numbers) - 1, "retry_reason": "timeout" if len(each.numbers) > 1 else ""}
-        envelope = {"type": each.kind, "envelope_id": each.numbers[-1], "payload": each.payload}
+        retries: dict[str, Any] = {
+            "retry_attempt": len(each.numbers) - 1,
+            "retry_reason": "timeout" if len(each.numbers) > 1 else "",
+        }
+        envelope: dict[str, Any] = {"type": each.kind, "envelope_id": each.numbers[-1], "payload": each.payload}
         envelope |= {"accepts_response_payload": each.kind != "events_api"}
         return msgspec.json.encode(envelope | retries).decode()
 
