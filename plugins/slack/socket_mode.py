@@ -16,6 +16,7 @@ import msgspec
 import trio
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
 
+from daycare.base.error_boundary import causes
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.messenger.json_paths import at, text_at
 from daycare.messenger.text import one_line
@@ -77,11 +78,11 @@ class SocketMode:
             url = await self._api.open_link()
             async with _connected(url) as socket:
                 await self._receive(socket, link)
-        except DaycareError as error:
-            link.end(error)
-        except trio.TooSlowError:
+        except* DaycareError as errors:
+            link.end(next(each for each in causes(errors) if isinstance(each, DaycareError)))
+        except* trio.TooSlowError:
             link.end(UnavailableError("SLACK_STALLED", "receiving from Slack: it did not answer in time"))
-        except (ConnectionClosed, HandshakeError, OSError, trio.BrokenResourceError):
+        except* (ConnectionClosed, HandshakeError, OSError, trio.BrokenResourceError):
             link.end(UnavailableError("SLACK_LOST", "receiving from Slack: the connection broke"))
 
     async def _receive(self, socket: WebSocketConnection, link: _Link) -> None:
@@ -173,9 +174,7 @@ async def _connected(url: str) -> AsyncIterator[WebSocketConnection]:
         try:
             async with trio.open_nursery() as nursery:
                 netloc = parts.netloc.rpartition("@")[2]
-                socket = await wrap_client_stream(
-                    nursery, stream, netloc, resource, disconnect_timeout=CLOSE_S, max_message_size=MESSAGE_MAX_BYTES
-                )
+                socket = await wrap_client_stream(nursery, stream, netloc, resource, max_message_size=MESSAGE_MAX_BYTES)
                 patience.deadline = math.inf
                 yield socket
                 with trio.move_on_after(CLOSE_S):
