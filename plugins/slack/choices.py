@@ -18,7 +18,7 @@ CHOICES_MAX: Final = 100
 _NUMBER: Final = re.compile(r"#+[0-9]{1,3}")
 
 
-class Touch(NamedTuple):
+class SlackTouch(NamedTuple):
     """A pressed button. `spent`: it was one of a choice, which is made once, so that they all go."""
 
     channel: str

@@ -23,7 +23,7 @@ from daycare.messenger.governor import Governor, Rate
 from daycare.messenger.json_paths import at, list_at, text_at
 from daycare.messenger.starting import ClientSlot
 from daycare.plugin import PluginContext
-from daycare_plugins.slack.choices import Touch
+from daycare_plugins.slack.choices import SlackTouch
 from daycare_plugins.slack.emoji import name_of
 from daycare_plugins.slack.places import TS, SlackTarget, target_of
 
@@ -100,7 +100,7 @@ class SlackConnector(BaseConnector):
         await self._governor.acquire(place.where, important=True)
         await self._call("chat.postMessage", place, **_outgoing().shown(_outgoing().tail(text)))
 
-    async def take_buttons(self, press: Touch) -> None:
+    async def take_buttons(self, press: SlackTouch) -> None:
         """Let the buttons of a choice that was made go."""
         if press.spent and press.text:
             await self._slot.get().call(

@@ -13,9 +13,9 @@ from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.messenger.receiving import Errands, Receiver
 from daycare.plugin import PluginContext
-from daycare_plugins.slack.choices import Touch
+from daycare_plugins.slack.choices import SlackTouch
 from daycare_plugins.slack.names import SlackNames
-from daycare_plugins.slack.reading import Known, ReadEnvelope, SlackRules, read, unreadable, who_in
+from daycare_plugins.slack.reading import ReadEnvelope, SlackKnown, SlackRules, read, unreadable, who_in
 
 STORE: Final = "SLACK_STORE"  # the store takes nothing
 COMMIT_S: Final = 15.0
@@ -45,7 +45,7 @@ class SlackSpeaker(Protocol):
         """Send a line to somebody, past the outbox."""
         ...
 
-    async def take_buttons(self, press: Touch) -> None:
+    async def take_buttons(self, press: SlackTouch) -> None:
         """Let the buttons of a choice that was made go."""
         ...
 
@@ -98,7 +98,7 @@ class SlackIntake:
 
         reads = []
         for payload in payloads:
-            one = self._read_one(payload, Known(self._names, self._names.channel, thread_of))
+            one = self._read_one(payload, SlackKnown(self._names, self._names.channel, thread_of))
             if isinstance(one.item, Inbound) and one.ts:
                 here[one.channel, one.ts] = one.thread
             if one.why_ignored:
@@ -106,7 +106,7 @@ class SlackIntake:
             reads.append(one)
         return reads
 
-    def _read_one(self, payload: Payload, known: Known) -> ReadEnvelope:
+    def _read_one(self, payload: Payload, known: SlackKnown) -> ReadEnvelope:
         try:
             with error_boundary(self._receiver.defect, "reading an event"):
                 one = read(payload.kind, payload.body, self.rules, known)
@@ -132,5 +132,5 @@ class SlackIntake:
     async def _notify(self, notice: tuple[str, str], again: bool) -> None:
         await self._speaker.notice(*notice)
 
-    async def _pressed(self, press: Touch, again: bool) -> None:
+    async def _pressed(self, press: SlackTouch, again: bool) -> None:
         await self._speaker.take_buttons(press)

@@ -15,7 +15,7 @@ from daycare.base.connector import Inbound, RemoteFile, Unreadable
 from daycare.base.messages import Origin
 from daycare.messenger.json_paths import at, list_at, text_at
 from daycare.messenger.text import cut, file_name, media_type, one_line, quoted
-from daycare_plugins.slack.choices import Touch, decode
+from daycare_plugins.slack.choices import SlackTouch, decode
 from daycare_plugins.slack.emoji import sign_of
 from daycare_plugins.slack.places import TS, SlackPlace, place_of
 from daycare_plugins.slack.words import mentions, plain
@@ -51,13 +51,13 @@ class ReadEnvelope(NamedTuple):
 
     item: Inbound | Unreadable | None = None
     why_ignored: str = ""
-    press: Touch | None = None
+    press: SlackTouch | None = None
     channel: str = ""
     ts: str = ""
     thread: str = ""
 
 
-class Known(NamedTuple):
+class SlackKnown(NamedTuple):
     """What is known besides the envelope. `name_of` and `channel_name` tell what an id is called.
 
     `thread_of` tells in which thread a message stands that was passed on or sent by us, None where that is not known.
@@ -92,7 +92,7 @@ def unreadable(kind: str, payload: object, reason: str) -> Unreadable:
     )
 
 
-def read(kind: str, payload: object, rules: SlackRules, known: Known) -> ReadEnvelope:
+def read(kind: str, payload: object, rules: SlackRules, known: SlackKnown) -> ReadEnvelope:
     """Return what a payload is; `kind` is that of its envelope: `events_api`, `interactive` or `slash_commands`."""
     if not isinstance(payload, dict):
         return ReadEnvelope(unreadable(kind, payload, "it is no object"))
@@ -108,7 +108,7 @@ def read(kind: str, payload: object, rules: SlackRules, known: Known) -> ReadEnv
 # == events ============================================================================================================
 
 
-def _event(payload: dict[str, Any], rules: SlackRules, known: Known) -> ReadEnvelope:
+def _event(payload: dict[str, Any], rules: SlackRules, known: SlackKnown) -> ReadEnvelope:
     event = at(payload, "event")
     kind = text_at(event, "type")
     if kind in ("message", "app_mention"):
@@ -118,7 +118,7 @@ def _event(payload: dict[str, Any], rules: SlackRules, known: Known) -> ReadEnve
     return ReadEnvelope(why_ignored=f"nothing is done with {one_line(kind, 40) or 'an event without a type'}")
 
 
-def _message(payload: dict[str, Any], event: Any, rules: SlackRules, known: Known) -> ReadEnvelope:
+def _message(payload: dict[str, Any], event: Any, rules: SlackRules, known: SlackKnown) -> ReadEnvelope:
     subtype, channel = text_at(event, "subtype"), text_at(event, "channel")
     if not _ID.fullmatch(channel):
         return ReadEnvelope(unreadable("message", payload, "it names no channel"))
@@ -132,7 +132,7 @@ def _message(payload: dict[str, Any], event: Any, rules: SlackRules, known: Know
 
 
 def _said(
-    payload: dict[str, Any], message: Any, channel: str, private: bool, rules: SlackRules, known: Known
+    payload: dict[str, Any], message: Any, channel: str, private: bool, rules: SlackRules, known: SlackKnown
 ) -> ReadEnvelope:
     """Read a message of a person, as it was sent or as it is now."""
     who, ts = text_at(message, "user"), text_at(message, "ts")
@@ -173,7 +173,7 @@ def _said(
     return ReadEnvelope(item, channel=channel, ts=ts, thread=thread)
 
 
-def _changed(payload: dict[str, Any], event: Any, channel: str, rules: SlackRules, known: Known) -> ReadEnvelope:
+def _changed(payload: dict[str, Any], event: Any, channel: str, rules: SlackRules, known: SlackKnown) -> ReadEnvelope:
     new, old = at(event, "message"), at(event, "previous_message")
     if text_at(new, "subtype") == "tombstone":  # deleted, and its thread stays
         return _deleted({**event, "deleted_ts": text_at(new, "ts")}, channel, rules, known)
@@ -187,7 +187,7 @@ def _changed(payload: dict[str, Any], event: Any, channel: str, rules: SlackRule
     return one._replace(item=item)
 
 
-def _deleted(event: Any, channel: str, rules: SlackRules, known: Known) -> ReadEnvelope:
+def _deleted(event: Any, channel: str, rules: SlackRules, known: SlackKnown) -> ReadEnvelope:
     ts, old = _ts(event, "deleted_ts"), at(event, "previous_message")
     who, private = text_at(old, "user"), _is_private(event, channel)
     if at(old, "bot_id") or who == rules.bot or not _ID.fullmatch(who) or not ts:
@@ -205,7 +205,7 @@ def _deleted(event: Any, channel: str, rules: SlackRules, known: Known) -> ReadE
     return ReadEnvelope(replace(item, kind="note", deletes=ts), channel=channel)
 
 
-def _reaction(payload: dict[str, Any], event: Any, kind: str, rules: SlackRules, known: Known) -> ReadEnvelope:
+def _reaction(payload: dict[str, Any], event: Any, kind: str, rules: SlackRules, known: SlackKnown) -> ReadEnvelope:
     who, channel, ts = text_at(event, "user"), text_at(event, "item", "channel"), _ts(event, "item", "ts")
     if who == rules.bot:
         return ReadEnvelope(why_ignored="our own reaction")
@@ -225,7 +225,7 @@ def _reaction(payload: dict[str, Any], event: Any, kind: str, rules: SlackRules,
 # == buttons and commands ==============================================================================================
 
 
-def _pressed(payload: dict[str, Any], rules: SlackRules, known: Known) -> ReadEnvelope:
+def _pressed(payload: dict[str, Any], rules: SlackRules, known: SlackKnown) -> ReadEnvelope:
     action = next(iter(list_at(payload, "actions")), None)
     if text_at(payload, "type") != "block_actions" or not isinstance(action, dict):
         return ReadEnvelope(why_ignored=f"nothing is done with {one_line(text_at(payload, 'type'), 40)}")
@@ -238,7 +238,7 @@ def _pressed(payload: dict[str, Any], rules: SlackRules, known: Known) -> ReadEn
     place = place_of(rules.connector, channel, who, thread, private=private, topics=rules.topics)
     said = decode(text_at(action, "value"), text_at(action, "text", "text"))
     question = text_at(payload, "message", "text")
-    press = Touch(channel, ts, question, spent=not said.startswith("/"))
+    press = SlackTouch(channel, ts, question, spent=not said.startswith("/"))
     # A choice is made once, whoever touches which of its buttons how often; a command tells whether it is done already.
     when = _ts(action, "action_ts")
     key = f"{channel}:c:{ts}" if press.spent else f"{channel}:b:{ts}:{who}:{when}"
@@ -247,7 +247,7 @@ def _pressed(payload: dict[str, Any], rules: SlackRules, known: Known) -> ReadEn
     return ReadEnvelope(replace(item, context=context or "pressed a button", message=ts), press=press, channel=channel)
 
 
-def _command(payload: dict[str, Any], rules: SlackRules, known: Known) -> ReadEnvelope:
+def _command(payload: dict[str, Any], rules: SlackRules, known: SlackKnown) -> ReadEnvelope:
     """Read `/daycare help` as `/help`: Slack knows one command of ours, and we have many."""
     who, channel = text_at(payload, "user_id"), text_at(payload, "channel_id")
     if not _ID.fullmatch(who) or not _ID.fullmatch(channel):
@@ -264,7 +264,7 @@ def _command(payload: dict[str, Any], rules: SlackRules, known: Known) -> ReadEn
 
 
 def _inbound(
-    rules: SlackRules, place: SlackPlace, known: Known, who: str, channel: str, key: str, text: str
+    rules: SlackRules, place: SlackPlace, known: SlackKnown, who: str, channel: str, key: str, text: str
 ) -> Inbound:
     return Inbound(
         connector=rules.connector,

@@ -1,13 +1,17 @@
 """Tools that act on Slack by themselves: listing channels, and writing to one. None is there without a bot token."""
 
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
 from daycare.base.errors import DaycareError, InvalidError
+from daycare.messenger.json_paths import list_at, text_at
 from daycare.plugin import PluginContext, StructTool, Tool, ToolContext
 from daycare_plugins.slack.settings import NAME, SlackSettings, workspaces
+
+if TYPE_CHECKING:
+    from daycare_plugins.slack.client import SlackApi
 
 CHANNELS_MAX: Final = 1_000
 _PAGE: Final = 200  # channels asked for at a time, as Slack recommends
@@ -24,7 +28,7 @@ class ListSlackChannels(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class SendSlackMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Send a message to a channel of the Slack workspace. A person is asked before it goes."""
+    """Send a message to a channel of the Slack workspace, where everybody in it reads it."""
 
     channel: Annotated[str, Meta(min_length=2, max_length=80, description="Its id, such as C1234567890, or #name")]
     text: Annotated[str, Meta(min_length=1, max_length=12_000, description="Markdown")]
@@ -41,66 +45,14 @@ class _SendTool(StructTool[SendSlackMessage]):
 
 def tools_of(context: PluginContext, settings: SlackSettings) -> tuple[Tool, ...]:
     """Return the tools, where there is a workspace with a bot token."""
-    known = {name.removeprefix(NAME).lstrip("-"): each for name, each in workspaces(settings).items()}
-    usable = [name for name, (secrets, _) in known.items() if _stored(context, secrets.token)]
-    if not usable:
+    calls = _Calls(context, settings)
+    if not calls.usable:
         return ()
-
-    def chosen(name: str) -> Any:
-        from daycare_plugins.slack.client import SlackApi  # httpx
-
-        name = name or usable[0]
-        if name not in known:
-            listed = ", ".join(filter(None, known)) or "there is only one"
-            raise InvalidError(
-                "SLACK_WORKSPACE", f"using the workspace {name!a}: there is none", hint=f"one of: {listed}"
-            )
-        secrets, own = known[name]
-        return SlackApi(own, lambda: _stored(context, secrets.token))
-
-    async def listed(tool: ToolContext, arguments: ListSlackChannels) -> str:
-        found: list[dict[str, Any]] = []
-        cursor = ""
-        async with chosen(arguments.workspace) as api:
-            while len(found) < arguments.limit:
-                page = await api.call(
-                    "conversations.list",
-                    types=_KINDS,
-                    exclude_archived=True,
-                    limit=min(arguments.limit - len(found), _PAGE),
-                    cursor=cursor or None,
-                )
-                channels = page.get("channels")
-                found += (
-                    [_channel(each) for each in channels if isinstance(each, dict)]
-                    if isinstance(channels, list)
-                    else []
-                )
-                about = page.get("response_metadata")
-                cursor = str(about.get("next_cursor") or "") if isinstance(about, dict) else ""
-                if not cursor:
-                    break
-        return msgspec.json.encode(found[: arguments.limit]).decode()
-
-    async def sent(tool: ToolContext, arguments: SendSlackMessage) -> str:
-        from daycare_plugins.slack.outgoing import shown, texts_of
-
-        parts = texts_of(arguments.text)
-        if not parts:
-            raise InvalidError("MESSAGE_EMPTY", "sending to Slack: there is nothing to see in the text")
-        answers = []
-        async with chosen(arguments.workspace) as api:
-            for part in parts:
-                answers.append(await api.call("chat.postMessage", channel=arguments.channel, **shown(part)))
-        first = answers[0]
-        told = {"ok": True, "ts": first.get("ts"), "channel": first.get("channel"), "messages": len(answers)}
-        return msgspec.json.encode(told).decode()
-
     return (
         StructTool(
             "list_slack_channels",
             ListSlackChannels,
-            listed,
+            calls.listed,
             idempotent=True,
             reads_private=True,
             reads_outside=True,
@@ -109,13 +61,67 @@ def tools_of(context: PluginContext, settings: SlackSettings) -> tuple[Tool, ...
         _SendTool(
             "send_slack_message",
             SendSlackMessage,
-            sent,
+            calls.sent,
             idempotent=False,
             reads_private=False,
             reads_outside=False,
             changes_outside=True,
         ),
     )
+
+
+class _Calls:
+    """What the tools do, each call over a connection of its own."""
+
+    def __init__(self, context: PluginContext, settings: SlackSettings) -> None:
+        self._context = context
+        self._known = {name.removeprefix(NAME).lstrip("-"): each for name, each in workspaces(settings).items()}
+        self.usable = [name for name, (secrets, _) in self._known.items() if _stored(context, secrets.token)]
+
+    def _chosen(self, name: str) -> "SlackApi":
+        from daycare_plugins.slack.client import SlackApi  # httpx
+
+        name = name or self.usable[0]
+        if name not in self._known:
+            listed = ", ".join(filter(None, self._known)) or "there is only one, which needs no name"
+            said = f"using the workspace {name!a}: there is none"
+            raise InvalidError("SLACK_WORKSPACE", said, hint=f"one of: {listed}")
+        secrets, own = self._known[name]
+        return SlackApi(own, lambda: _stored(self._context, secrets.token))
+
+    async def listed(self, tool: ToolContext, arguments: ListSlackChannels) -> str:
+        """Return channels as JSON."""
+        found: list[dict[str, Any]] = []
+        cursor = ""
+        async with self._chosen(arguments.workspace) as api:
+            while len(found) < arguments.limit:
+                page = await api.call(
+                    "conversations.list",
+                    types=_KINDS,
+                    exclude_archived=True,
+                    limit=min(arguments.limit - len(found), _PAGE),
+                    cursor=cursor or None,
+                )
+                found += [_channel(each) for each in list_at(page, "channels") if isinstance(each, dict)]
+                cursor = text_at(page, "response_metadata", "next_cursor")
+                if not cursor:
+                    break
+        return msgspec.json.encode(found[: arguments.limit]).decode()
+
+    async def sent(self, tool: ToolContext, arguments: SendSlackMessage) -> str:
+        """Send a text, and return where it stands."""
+        from daycare_plugins.slack.outgoing import shown, texts_of
+
+        parts = texts_of(arguments.text)
+        if not parts:
+            raise InvalidError("MESSAGE_EMPTY", "sending to Slack: there is nothing to see in the text")
+        answers = []
+        async with self._chosen(arguments.workspace) as api:
+            for part in parts:
+                answers.append(await api.call("chat.postMessage", channel=arguments.channel, **shown(part)))
+        first = answers[0]
+        told = {"ok": True, "ts": first.get("ts"), "channel": first.get("channel"), "messages": len(answers)}
+        return msgspec.json.encode(told).decode()
 
 
 def _channel(each: dict[str, Any]) -> dict[str, Any]:

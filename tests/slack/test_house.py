@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -205,7 +206,7 @@ async def test_a_refused_token_is_told_and_received_with_once_it_is_good(stage: 
         assert "does not take this token (invalid_auth)" in health(house)["reason"]
 
 
-async def test_tools_list_channels_and_ask_before_they_write_to_one(stage: Stage) -> None:
+async def test_tools_are_there_with_a_token_and_a_person_is_asked_before_one_writes(stage: Stage) -> None:
     slack, model = stage.slack, stage.model
     for number in range(3):
         slack.channel(f"C{number}X", f"room-{number}", private=number == 1)
@@ -213,13 +214,21 @@ async def test_tools_list_channels_and_ask_before_they_write_to_one(stage: Stage
     async with stage.daemon() as house:  # the tokens are stored while this one runs
         assert house.daemon.catalogue.get("send_slack_message") is None
     async with stage.daemon() as house:
-        model.enqueue(call(("list_slack_channels", {"limit": 3})), say("three"))
-        slack.say(ANN, "which channels?")
-        await stage.sent(1)
-        told = next(text for text in re.findall(r"\[\{.*?\}\]", str(model.history[-1].messages)) if "room-0" in text)
-        assert json.loads(told)[1] == {"id": "C1X", "name": "room-1", "is_private": True}
         model.enqueue(call(("send_slack_message", {"channel": "#room-0", "text": "**hi** all"})), say("sent"))
         slack.say(ANN, "greet them")
-        ask = await stage.sent(2)
-        assert "send_slack_message" in ask["text"] and not slack.sent("C0X")
+        ask = await stage.sent(1)
+        assert "#room-0" in ask["text"] and not slack.sent("C0X")
+        slack.press(ANN, DM, ask["ts"], next(each for each in labels(ask) if "pprove" in each))
+        assert (await stage.sent(1, "C0X"))["text"] == "*hi* all"
+        await until(lambda: "sent" in stage.texts())
+        model.enqueue(call(("list_slack_channels", {"limit": 3})), say("three"))
+        slack.say(ANN, "which channels?")
+        await until(lambda: "three" in stage.texts())
+        [told] = re.findall(r"\[\{.*?\}\]", str(model.history[-1].messages[-1].parts).replace("\\", ""))
+        assert json.loads(told)[1] == {"id": "C1X", "name": "room-1", "is_private": True}
         await idle(house)
+
+
+def labels(message: dict[str, Any]) -> list[str]:
+    """Return what stands on the buttons of a message."""
+    return [each["text"]["text"] for block in message["blocks"] for each in block.get("elements", ())]

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from daycare.base.connector import Outgoing
 from daycare.base.messages import Choice
@@ -48,7 +49,7 @@ def test_whatever_is_written_is_taken(first: int) -> None:
         for part in outgoing.split(reply):
             if not part.text:
                 continue
-            for sent in (outgoing.message(part), outgoing.message(outgoing.replace(part, maybe_duplicate=True))):
+            for sent in (outgoing.message(part), outgoing.message(replace(part, maybe_duplicate=True))):
                 params = Params(sent)
                 rules.check_text(params.text("text"))
                 rules.blocks_in(params)

@@ -10,7 +10,7 @@ from trio_websocket import ConnectionClosed, WebSocketConnection, WebSocketReque
 REDELIVER_S: Final = 3.0  # Slack waits so long for an acknowledgement
 
 
-class Envelope(msgspec.Struct, kw_only=True, eq=False):
+class SlackEnvelope(msgspec.Struct, kw_only=True, eq=False):
     """Something that the app has to be told. `numbers` are the ids under which it was sent."""
 
     kind: str
@@ -30,7 +30,7 @@ class FakeLinks:
         self.wrong: list[str] = []
         self.delivered = 0
         self.opened = 0
-        self._waiting: list[Envelope] = []
+        self._waiting: list[SlackEnvelope] = []
         self._tickets: set[str] = set()
         self._open: dict[WebSocketConnection, bool] = {}  # whether it is still given envelopes
         self._numbers = itertools.count(1)
@@ -54,7 +54,7 @@ class FakeLinks:
 
     def push(self, kind: str, payload: dict[str, Any]) -> None:
         """Deliver something, until it is acknowledged."""
-        self._waiting.append(Envelope(kind=kind, payload=payload, numbers=[]))
+        self._waiting.append(SlackEnvelope(kind=kind, payload=payload, numbers=[]))
         self.tell()
 
     def tell(self) -> None:
@@ -116,7 +116,7 @@ class FakeLinks:
             with trio.move_on_after(self.redeliver_s / 2):
                 await news.wait()
 
-    def _written(self, each: Envelope) -> str:
+    def _written(self, each: SlackEnvelope) -> str:
         retries: dict[str, Any] = {
             "retry_attempt": len(each.numbers) - 1,
             "retry_reason": "timeout" if len(each.numbers) > 1 else "",

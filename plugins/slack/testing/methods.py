@@ -13,7 +13,7 @@ from daycare_plugins.slack.testing.rules import (
     check_text,
     metadata_in,
 )
-from daycare_plugins.slack.testing.world import BOT, TEAM, FakeChannel, FakeFile, Message, SlackWorld
+from daycare_plugins.slack.testing.world import BOT, TEAM, FakeChannel, FakeSlackFile, Message, SlackWorld
 
 Answer = dict[str, Any]
 PAGE_MAX: Final = 1_000
@@ -296,7 +296,7 @@ class SlackMethods(SlackWorld):
         place.messages[message["ts"]] = message
         return {"files": named}
 
-    def _known(self, number: str) -> FakeFile:
+    def _known(self, number: str) -> FakeSlackFile:
         if number not in self.files:
             raise SlackRefusedError("file_not_found")
         return self.files[number]

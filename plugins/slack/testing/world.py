@@ -29,7 +29,7 @@ class FakeChannel(msgspec.Struct, kw_only=True):
     messages: dict[str, Message] = {}
 
 
-class FakeFile(msgspec.Struct, kw_only=True):
+class FakeSlackFile(msgspec.Struct, kw_only=True):
     """A file; `done` once it was shared."""
 
     id: str
@@ -48,7 +48,7 @@ class SlackWorld:
         self.people: dict[str, str] = {}
         self.gone: set[str] = set()  # people to whom nobody can write
         self.channels: dict[str, FakeChannel] = {}
-        self.files: dict[str, FakeFile] = {}
+        self.files: dict[str, FakeSlackFile] = {}
         self.statuses: list[tuple[str, str, str]] = []  # (channel, thread, text)
         self.streams: dict[tuple[str, str], bool] = {}  # of each message that is one: whether it is open
         self._numbers = itertools.count(1)
@@ -147,7 +147,7 @@ class SlackWorld:
     def file(self, name: str, media_type: str, content: bytes) -> str:
         """Let there be a file of somebody; return its id."""
         number = f"F{next(self._numbers):09d}"
-        self.files[number] = FakeFile(id=number, name=name, media_type=media_type, content=content, done=True)
+        self.files[number] = FakeSlackFile(id=number, name=name, media_type=media_type, content=content, done=True)
         return number
 
     def about_file(self, number: str) -> dict[str, Any]:
