@@ -21,8 +21,8 @@ class Door(Protocol):
         """Return the answer to a request whose body need not be looked at; status 0 if it has to be."""
         ...
 
-    async def after_body(self, request: h11.Request, body: bytes) -> int:
-        """Return the status for a body. 200 says that the sender is known; it may rest before its next request."""
+    async def after_body(self, request: h11.Request, body: bytes) -> tuple[int, bytes]:
+        """Return the answer to a body. 200 says that the sender is known; it may rest before its next request."""
         ...
 
 
@@ -124,7 +124,7 @@ class _Connection:
             status = status if status >= 400 else 413
         if not status:
             body = await self._body()
-            status = 413 if body is None else await self._door.after_body(request, body)
+            status, answer = (413, b"") if body is None else await self._door.after_body(request, body)
             if status == 200:
                 self.known = True
                 self._wait_s = self._bounds.idle_s

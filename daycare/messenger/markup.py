@@ -1,11 +1,11 @@
-"""Markdown for messengers that format by signs in the text, such as WhatsApp: `*bold*`, `_italic_`, `~struck~`, code.
+"""Markdown for messengers that format by signs in the text: `*bold*`, `_italic_`, `~struck~`, code.
 
-They have no way to escape a sign, and format nothing over the end of a line. A mark that would stand inside a word is
-left out: there it would be shown as a sign.
+WhatsApp and Slack do so. They have no way to escape a sign, and format nothing over the end of a line. A mark that
+would stand inside a word is left out: there it would be shown as a sign.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from daycare.messenger.markdown import QUOTE, walk
@@ -20,12 +20,18 @@ _FENCES: Final = re.compile(rf"^{_FENCE}$\n?", re.MULTILINE)
 _APART: Final = "``\u2060`"  # three backticks would end a block: a word joiner, which nobody sees, keeps them apart
 
 
-def render(markdown: str, limit: int, signs: Mapping[str, str] = SIGNS) -> list[str]:
+Spell = Callable[[str, str], str]
+
+
+def render(
+    markdown: str, limit: int, signs: Mapping[str, str] = SIGNS, style: Style = STYLE, spell: Spell | None = None
+) -> list[str]:
     """Return the messages for this Markdown, in order; none if there is nothing to see. Each has at most `limit` units.
 
-    Never raises for any text; `limit` is at least 64.
+    `spell` writes a piece of one line and the address that it links, empty for none, where the messenger has signs for
+    that. Never raises for any text; `limit` is at least 64, and room for a link where these are spelled.
     """
-    return _split(walk(markdown, STYLE), limit, signs)
+    return _split(walk(markdown, style), limit, signs, spell)
 
 
 def cut(text: str, limit: int) -> list[str]:
@@ -36,14 +42,24 @@ def cut(text: str, limit: int) -> list[str]:
     return _split(runs, limit, {})
 
 
-def _split(runs: Sequence[Run], limit: int, signs: Mapping[str, str]) -> list[str]:
+def _split(runs: Sequence[Run], limit: int, signs: Mapping[str, str], spell: Spell | None = None) -> list[str]:
     splitter = Splitter(runs)
 
     def made(start: int, end: int) -> tuple[str, int]:
-        text = _written(splitter.runs(start, end), signs)
+        piece = splitter.runs(start, end)
+        text = _written(piece if spell is None else _spelled(piece, spell), signs)
         return text, units(text)
 
     return list(splitter.split(limit, made))
+
+
+def _spelled(runs: Sequence[Run], spell: Spell) -> list[Run]:
+    spelled = []
+    for text, marks in runs:
+        target = next((extra for kind, extra in marks if kind == "text_link"), "")
+        lines = (spell(line, target if line.strip() else "") if line else "" for line in text.split("\n"))
+        spelled.append(("\n".join(lines), marks))
+    return spelled
 
 
 class _Line:

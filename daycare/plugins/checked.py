@@ -27,7 +27,7 @@ from daycare.base.limits import (
 from daycare.base.messages import Text, Thinking, ToolCall, Usage
 from daycare.base.setup import Secret, SetupStep, Verified
 from daycare.base.times import is_moment
-from daycare.base.tool import Sourced, outlasts
+from daycare.base.tool import Sourced, asks, outlasts
 from daycare.observe import log
 from daycare.plugin import (
     Capabilities,
@@ -339,6 +339,10 @@ class CheckedTool:
     def outlasts(self, arguments: Any) -> bool:
         """Return whether such a call brings about something that outlasts its turn."""
         return outlasts(self.inner, arguments)
+
+    async def asks(self, context: ToolContext, arguments: Any) -> str:
+        """Return why a person has to say yes to a call."""
+        return foreign.text(await asks(self.inner, context, arguments), foreign.REASON_MAX_CHARS)
 
     def decode(self, arguments: Mapping[str, Any]) -> Any:
         """Validate raw arguments."""

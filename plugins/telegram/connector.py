@@ -23,8 +23,8 @@ from daycare.messenger.starting import ClientSlot
 from daycare.plugin import PluginContext
 from daycare_plugins.telegram.choices import Touch
 from daycare_plugins.telegram.files import file_id_of
-from daycare_plugins.telegram.governor import Governor
 from daycare_plugins.telegram.known import Known, Newest
+from daycare_plugins.telegram.rates import new_governor
 from daycare_plugins.telegram.settings import BotSettings
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class TelegramConnector(BaseConnector):
         self._settings = settings
         self._newest = Newest()
         self._slot: ClientSlot[TelegramClient] = ClientSlot(context, secret, f"calling Telegram for {name}")
-        self._governor = Governor()
+        self._governor = new_governor()
 
     # == for the bot's task ============================================================================================
 

@@ -36,10 +36,10 @@ class TelegramHook:
             return 404, b""
         return (0 if request.method == b"POST" else 405), b""
 
-    async def after_body(self, _: h11.Request, body: bytes) -> int:
-        """Hand a body on; return the status."""
+    async def after_body(self, _: h11.Request, body: bytes) -> tuple[int, bytes]:
+        """Hand a body on; return the answer."""
         try:
             await self._take(body)
         except DaycareError:
-            return 503
-        return 200
+            return 503, b""
+        return 200, b""

@@ -65,17 +65,17 @@ class CloudHook:
             return self._no(401, "not_signed")
         return 0, b""
 
-    async def after_body(self, request: h11.Request, body: bytes) -> int:
-        """Check the signature and hand the body on; return the status."""
+    async def after_body(self, request: h11.Request, body: bytes) -> tuple[int, bytes]:
+        """Check the signature and hand the body on; return the answer."""
         secret = self._app_secret()
         expected = signature(body, secret).removeprefix("sha256=").encode()
         if not secret or not hmac.compare_digest((_signature(request) or b"").lower(), expected):
-            return self._no(403, "wrong_signature")[0]
+            return self._no(403, "wrong_signature")
         try:
             await self._take(body)
         except DaycareError:
-            return 503
-        return 200
+            return 503, b""
+        return 200, b""
 
     def _verified(self, query: bytes) -> tuple[int, bytes]:
         asked = parse_qs(query.decode("ascii", "replace"), max_num_fields=20) if query.count(b"&") < 20 else {}

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from daycare.base.connector import Inbound, RemoteFile, Unreadable
 from daycare.base.messages import Origin
+from daycare.messenger.json_paths import at, list_at, seconds_at, text_at
 from daycare.messenger.text import cut, file_name, media_type, one_line, quoted
-from daycare_plugins.whatsapp_cloud.json_paths import at, list_at, seconds_at, text_at
 from daycare_plugins.whatsapp_cloud.outgoing import decode
 from daycare_plugins.whatsapp_cloud.people import is_id
 from daycare_plugins.whatsapp_cloud.receipts import Status

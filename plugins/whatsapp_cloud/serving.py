@@ -12,6 +12,7 @@ import trio
 
 from daycare.base.connector import Health, Identity
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.messenger.json_paths import text_at
 from daycare.messenger.text import one_line
 from daycare.plugin import PluginContext
 from daycare.webhook import WebhookServer, listening
@@ -20,7 +21,6 @@ from daycare_plugins.whatsapp_cloud.connector import NAME, CloudConnector
 from daycare_plugins.whatsapp_cloud.failures import REFUSED
 from daycare_plugins.whatsapp_cloud.http_in import BOUNDS, SIGNATURE, CloudHook, signature
 from daycare_plugins.whatsapp_cloud.intake import PROBE, CloudIntake, Recent
-from daycare_plugins.whatsapp_cloud.json_paths import text_at
 from daycare_plugins.whatsapp_cloud.receipts import Receipts
 from daycare_plugins.whatsapp_cloud.settings import APP_SECRET, VERIFY_TOKEN, CloudSettings
 from daycare_plugins.whatsapp_cloud.settings import NAME as SECRET

@@ -21,6 +21,7 @@ from daycare.testing.messenger_suite import (
 )
 from daycare.testing.scripted import Scripted
 from daycare_plugins.bridge.testing.platform import FakePlatform, platform
+from daycare_plugins.slack.testing import server as workspace
 from daycare_plugins.telegram.testing import faults
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from daycare_plugins.whatsapp_cloud import failures
@@ -28,6 +29,7 @@ from daycare_plugins.whatsapp_cloud.connector import CloudConnector
 from daycare_plugins.whatsapp_cloud.testing import server as graph
 from tests.bridge.helpers import FAKE, bridged
 from tests.bridge.helpers import is_up as bridge_is_up
+from tests.slack import houses as slack_houses
 from tests.telegram.test_house import daemon as telegram_daemon
 from tests.whatsapp_cloud.houses import ANN, BEN, open_stage, until
 from tests.whatsapp_cloud.houses import Stage as CloudHouse
@@ -126,6 +128,50 @@ async def cloud(folder: Path) -> AsyncGenerator[Stage, None]:
         yield Cloud(house)
 
 
+class Slack:
+    connector = "slack"
+    target = slack_houses.ANN
+
+    def __init__(self, house: slack_houses.Stage) -> None:
+        self.model = house.model
+        self._house = house
+        self._slack = house.slack
+
+    def daemon(self) -> AbstractAsyncContextManager[TestDaemon]:
+        return self._house.daemon()
+
+    def say(self, text: str, name: str = "Ann") -> object:
+        self._slack.people[self.target] = name
+        return self._slack.say(self.target, text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+
+    def again(self, said: Any) -> None:
+        self._slack.push("events_api", said)
+
+    def stranger(self, text: str) -> None:
+        self._slack.say(slack_houses.BEN, text)
+
+    def texts(self) -> Sequence[str]:
+        return self._house.texts()
+
+    def told_stranger(self) -> Sequence[str]:
+        return self._house.texts(slack_houses.BEN)
+
+    async def trouble(self, kind: Trouble) -> None:
+        fault = {
+            "lost": workspace.lost(),
+            "busy": workspace.busy(),
+            "gone": workspace.refused("user_disabled"),
+            "stalled": workspace.stalled(),
+        }[kind]
+        self._slack.fault("chat.postMessage", fault)
+
+
+@asynccontextmanager
+async def slack(folder: Path) -> AsyncGenerator[Stage, None]:
+    async with slack_houses.open_stage(folder) as house:
+        yield Slack(house)
+
+
 class Bridge:
     connector = "fake"
     target = "ann"
@@ -176,7 +222,7 @@ async def bridge(folder: Path) -> AsyncGenerator[Stage, None]:
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=name_of)
-@pytest.mark.parametrize("messenger", [telegram, cloud, bridge], ids=name_of)
+@pytest.mark.parametrize("messenger", [telegram, cloud, slack, bridge], ids=name_of)
 async def test_every_messenger_conforms(
     messenger: Callable[[Path], AbstractAsyncContextManager[Stage]],
     claim: Claim,

@@ -8,11 +8,13 @@ import pytest
 
 from daycare.features.approvals.records import CallAction
 from daycare.features.approvals.service import ApprovalAsk, Approver
+from daycare.messenger import governor
+from daycare.messenger.governor import STEP_S, Rate
 from daycare.store.records import User
 from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted
-from daycare_plugins.telegram import connector, governor
-from daycare_plugins.telegram.governor import STEP_S, Governor, Rate
+from daycare_plugins.telegram import connector
+from daycare_plugins.telegram.rates import new_governor
 from daycare_plugins.telegram.testing.faults import bad_gateway
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from daycare_plugins.telegram.testing.world import FakeMessage
@@ -24,8 +26,8 @@ from tests.telegram.test_house import daemon
 @pytest.fixture
 def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    quick = partial(Governor, person=Rate(STEP_S, 3))  # none of this is about Telegram's pace
-    monkeypatch.setattr(connector, "Governor", quick)
+    quick = partial(new_governor, person=Rate(STEP_S, 3))  # none of this is about Telegram's pace
+    monkeypatch.setattr(connector, "new_governor", quick)
     monkeypatch.setattr(governor, "ASKED_S", 0.1)
     return tmp_path
 

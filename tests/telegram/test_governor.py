@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from daycare.messenger.governor import ASKED_S, CHATS_MAX, Governor, Rate
 from daycare.testing.clock import patient_clock
-from daycare_plugins.telegram.governor import ASKED_S, CHATS_MAX, PERSON, Governor, Rate
+from daycare_plugins.telegram.rates import PERSON, new_governor
 
 PEOPLE_CHATS = (1, 2, 3)
 CALLS = st.lists(
@@ -31,7 +32,7 @@ def run(main: Callable[[], Awaitable[Any]]) -> Any:
     return trio.run(main, clock=patient_clock())
 
 
-async def carried_out(governor: Governor, calls: Any, freezes: Any = ()) -> list[tuple[float, float, int, bool]]:
+async def carried_out(governor: Governor[int], calls: Any, freezes: Any = ()) -> list[tuple[float, float, int, bool]]:
     """Return (gone, wanted, chat, important) of all calls, in the order in which they went."""
     gone: list[tuple[float, float, int, bool]] = []
 
@@ -61,7 +62,7 @@ def most_within(times: list[float], seconds: float) -> int:
 @settings(max_examples=150, deadline=None)
 @given(calls=CALLS, freezes=FREEZES)
 def test_no_window_has_more_calls_than_allowed_and_all_calls_go(calls: Any, freezes: Any) -> None:
-    gone = run(lambda: carried_out(Governor(), calls, freezes))
+    gone = run(lambda: carried_out(new_governor(), calls, freezes))
     assert len(gone) == len(calls)
     assert most_within([at for at, *_ in gone], 1) <= 30
     for chat in {chat for _, _, chat, _ in gone}:
@@ -74,7 +75,7 @@ def test_no_window_has_more_calls_than_allowed_and_all_calls_go(calls: Any, free
 @given(count=st.integers(1, 400), chats=st.integers(1, 300))
 def test_a_rush_is_spread_over_all_chats_at_under_thirty_a_second(count: int, chats: int) -> None:
     calls = [(0.0, 1 + number % chats, bool(number % 3)) for number in range(count)]
-    gone = run(lambda: carried_out(Governor(), calls))
+    gone = run(lambda: carried_out(new_governor(), calls))
     assert most_within([at for at, *_ in gone], 1) <= 30
     assert max(at for at, *_ in gone) - min(at for at, *_ in gone) <= count / 25 + count / chats + 3
 
@@ -83,7 +84,7 @@ def test_a_rush_is_spread_over_all_chats_at_under_thirty_a_second(count: int, ch
 @given(calls=CALLS, freezes=FREEZES)
 def test_frozen_means_frozen(calls: Any, freezes: Any) -> None:
     async def main() -> tuple[float, list[tuple[float, float, int, bool]]]:
-        return trio.current_time(), await carried_out(Governor(), calls, freezes)
+        return trio.current_time(), await carried_out(new_governor(), calls, freezes)
 
     start, gone = run(main)
     for at, chat, seconds in freezes:
@@ -94,7 +95,7 @@ def test_frozen_means_frozen(calls: Any, freezes: Any) -> None:
 @settings(max_examples=100, deadline=None)
 @given(calls=CALLS)
 def test_important_calls_of_a_chat_keep_their_order_and_outrank_what_waits_with_them(calls: Any) -> None:
-    gone = run(lambda: carried_out(Governor(), calls))
+    gone = run(lambda: carried_out(new_governor(), calls))
     for index, (at, wanted, chat, important) in enumerate(gone):
         for later_at, later_wanted, where, later_important in gone[index + 1 :]:
             if where == chat and later_important and at < later_at and later_wanted < at:
@@ -104,13 +105,13 @@ def test_important_calls_of_a_chat_keep_their_order_and_outrank_what_waits_with_
 async def test_answers_go_before_the_status_lines_that_waited_longer(autojump_clock: MockClock) -> None:
     status = [(0.0, 1, False)] * 10
     answers = [(1.5, 1, True)] * 5
-    gone = await carried_out(Governor(), status + answers)
+    gone = await carried_out(new_governor(), status + answers)
     waited = [important for at, _, _, important in gone if at - gone[0][0] >= 1.5]
     assert waited == [True] * 5 + [False] * (len(waited) - 5)
 
 
 async def test_an_unimportant_call_leaves_room_for_an_important_one(autojump_clock: MockClock) -> None:
-    governor = Governor()
+    governor = new_governor()
     for _ in range(2):
         assert governor.delay_s(5, important=False) == 0
         governor.take(5)
@@ -122,7 +123,7 @@ async def test_an_unimportant_call_leaves_room_for_an_important_one(autojump_clo
 
 
 async def test_an_answer_that_waits_for_a_frozen_chat_keeps_nobody_else_waiting(autojump_clock: MockClock) -> None:
-    governor = Governor()
+    governor = new_governor()
     governor.freeze(1, 50)
     async with trio.open_nursery() as nursery:
         for _ in range(20):
@@ -133,7 +134,7 @@ async def test_an_answer_that_waits_for_a_frozen_chat_keeps_nobody_else_waiting(
 
 
 async def test_a_status_line_starves_only_while_answers_come(autojump_clock: MockClock) -> None:
-    governor = Governor()
+    governor = new_governor()
     start = trio.current_time()
     gone = await carried_out(governor, [(0.01, 1, False), *[(0.0, 1, True)] * 30])
     assert [important for *_, important in gone] == [True] * 30 + [False]
@@ -141,7 +142,7 @@ async def test_a_status_line_starves_only_while_answers_come(autojump_clock: Moc
 
 
 async def test_two_chats_refused_within_a_second_freeze_all(autojump_clock: MockClock) -> None:
-    governor = Governor()
+    governor = new_governor()
     governor.freeze(1, 20)
     await trio.sleep(0.9)
     assert governor.delay_s(3, important=True) == 0
@@ -156,12 +157,12 @@ async def test_two_chats_refused_within_a_second_freeze_all(autojump_clock: Mock
 
 
 async def test_a_cool_down_survives_a_restart(autojump_clock: MockClock) -> None:
-    before = Governor()
+    before = new_governor()
     assert before.frozen_until(1_000_000) == ""
     before.freeze(-100, 30)
     before.freeze(None, 10)
     state = before.frozen_until(1_000_000)
-    after = Governor()
+    after = new_governor()
     after.restore(state, 1_004_000)
     assert after.delay_s(1, important=True) == pytest.approx(6, abs=0.01)
     assert after.delay_s(-100, important=True) == pytest.approx(26, abs=0.01)
@@ -171,19 +172,19 @@ async def test_a_cool_down_survives_a_restart(autojump_clock: MockClock) -> None
 
 @pytest.mark.parametrize("state", ["", "null", "{", '{"chats":{"x":5}}', '{"everybody":"soon"}', '"\ud800"', "[]"])
 async def test_what_cannot_be_read_is_ignored(autojump_clock: MockClock, state: str) -> None:
-    governor = Governor()
+    governor = new_governor()
     governor.restore(state, 0)
     assert governor.delay_s(1, important=True) == 0
 
 
 async def test_a_clock_that_was_set_back_freezes_for_a_day_at_most(autojump_clock: MockClock) -> None:
-    governor = Governor()
+    governor = new_governor()
     governor.restore('{"everybody": 4102444800000, "chats": {"7": 4102444800000}}', 0)
     assert governor.delay_s(7, important=True) == pytest.approx(86_400)
 
 
 async def test_memory_is_bounded_and_debts_that_are_paid_are_forgotten(autojump_clock: MockClock) -> None:
-    governor = Governor(person=Rate(1_000.0, 2), everybody=Rate(0.0001, 5))
+    governor = new_governor(person=Rate(1_000.0, 2), everybody=Rate(0.0001, 5))
     for chat in range(CHATS_MAX + 5_000):
         governor.take(chat)
         governor.freeze(chat, 5_000)
@@ -195,7 +196,7 @@ async def test_memory_is_bounded_and_debts_that_are_paid_are_forgotten(autojump_
 
 
 async def test_a_cancelled_call_is_not_booked(autojump_clock: MockClock) -> None:
-    governor = Governor()
+    governor = new_governor()
     governor.freeze(1, 10)
     with trio.move_on_after(1):
         await governor.acquire(1, important=True)
@@ -208,7 +209,7 @@ async def test_a_cancelled_call_is_not_booked(autojump_clock: MockClock) -> None
 async def test_an_answer_that_was_told_to_wait_goes_before_drafts_when_the_wait_is_over(
     autojump_clock: MockClock,
 ) -> None:
-    governor = Governor()
+    governor = new_governor()
     governor.freeze(None, 3)
     chats = range(1, 9)
     waits = [governor.delay_s(chat, important=True) for chat in chats]
@@ -222,7 +223,7 @@ async def test_an_answer_that_was_told_to_wait_goes_before_drafts_when_the_wait_
 
 
 async def test_an_answer_that_never_comes_holds_drafts_up_for_a_moment_only(autojump_clock: MockClock) -> None:
-    governor = Governor()
+    governor = new_governor()
     governor.freeze(1, 3)
     assert governor.delay_s(1, important=True) > 0
     await trio.sleep(3 + ASKED_S + 3)
@@ -230,7 +231,7 @@ async def test_an_answer_that_never_comes_holds_drafts_up_for_a_moment_only(auto
 
 
 async def test_after_a_refusal_there_is_no_burst(autojump_clock: MockClock) -> None:
-    governor = Governor()
+    governor = new_governor()
     governor.freeze(1, 5)
     await trio.sleep(5)
     assert governor.delay_s(1, important=True) == 0
@@ -239,7 +240,7 @@ async def test_after_a_refusal_there_is_no_burst(autojump_clock: MockClock) -> N
 
 
 async def test_the_refusal_of_a_burst_says_nothing_of_other_chats(autojump_clock: MockClock) -> None:
-    governor = Governor()
+    governor = new_governor()
     for chat in (1, 2):
         governor.take(chat)
         governor.take(chat)

@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from daycare_plugins.telegram.governor import PERSON
+from daycare_plugins.telegram.rates import PERSON
 from daycare_plugins.telegram.testing.limits import EVERYWHERE, Impatient
 from daycare_plugins.telegram.testing.server import BotCall, FakeMessage, FakeTelegram, FloodLimits, Moment, flood
 from tests.telegram.campaign import judge

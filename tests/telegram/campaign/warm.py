@@ -148,10 +148,11 @@ def _serve() -> None:
 
 
 def _hurry() -> None:
-    from daycare_plugins.telegram import connector, governor
+    from daycare.messenger import governor
+    from daycare_plugins.telegram import connector, rates
 
     quick = governor.Rate(governor.STEP_S, 3)
-    connector.Governor = partial(governor.Governor, person=quick)  # type: ignore[assignment, attr-defined]
+    connector.new_governor = partial(rates.new_governor, person=quick)  # type: ignore[attr-defined]
     governor.ASKED_S = 0.1  # type: ignore[misc]
 
 

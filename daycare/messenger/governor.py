@@ -2,17 +2,16 @@
 
 Each bucket is a generic cell rate algorithm (ITU-T Recommendation I.371, annex A, as virtual scheduling): it keeps only
 the theoretical arrival time of the next call. A call may come earlier than that by the tolerance, which is what allows
-bursts. The numbers are those of Telegram's "My bot is hitting limits" (core.telegram.org/bots/faq): one
-message a second in a chat with short bursts, 20 a minute in a group, 30 a second overall.
+bursts. Which rates hold is for the platform's connector to say.
 
 Final answers are important and go first, in the order in which they came. Status lines and edits are not: they wait for
 every important call that waits for the same room, and leave room for one that may come.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from itertools import count
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 import trio
@@ -24,6 +23,8 @@ STEP_S: Final = 0.001  # the least that a waiting call sleeps, so that no roundi
 TOGETHER_S: Final = 1.0  # two chats refused within this time: it is the bot that is too fast
 COOL_DOWN_MAX_S: Final = 86_400.0  # of a restored one; more can only be a clock that was set
 EXPORT_MAX_CHATS: Final = 100  # in the exported state, which must stay a short value
+
+K = TypeVar("K", bound=Hashable)
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -38,11 +39,6 @@ class Rate(msgspec.Struct, frozen=True):
         return (self.burst - 1) * self.interval_s
 
 
-PERSON: Final = Rate(1.05, 3)  # a little slower, so that no delay of the network brings two closer together
-GROUP: Final = Rate(60 / 16, 4)  # 16 + 4 in any minute
-EVERYBODY: Final = Rate(1 / 25, 5)  # 25 + 5 in any second
-
-
 class _State(msgspec.Struct, frozen=True):
     """Cool-downs in wall time, milliseconds since the epoch."""
 
@@ -50,35 +46,38 @@ class _State(msgspec.Struct, frozen=True):
     chats: dict[str, int] = {}
 
 
-class Governor:
-    """Says when calls may go. Times are trio's; chats are numbers, those of groups negative."""
+class Governor(Generic[K]):
+    """Says when calls may go. Times are trio's.
+
+    `rate` is that of one chat, `everybody` that of all together; `key` reads a chat's name as `str` has written it.
+    """
 
     def __init__(
         self,
-        now: Callable[[], float] = trio.current_time,
+        rate: Callable[[K], Rate],
+        everybody: Rate,
         *,
-        person: Rate = PERSON,
-        group: Rate = GROUP,
-        everybody: Rate = EVERYBODY,
+        key: Callable[[str], K],
+        now: Callable[[], float] = trio.current_time,
     ) -> None:
-        assert min(person.burst, group.burst, everybody.burst) >= 2, "a reserve needs room beside it"
+        assert everybody.burst >= 2, "a reserve needs room beside it"
         self._now = now
-        self._person = person
-        self._group = group
+        self._rate = rate
         self._everybody = everybody
+        self._key = key
         self._due = -math.inf  # theoretical arrival time of the next call, over all chats
-        self._chats: dict[int, float] = {}  # the same of each chat that carries a debt
-        self._last: dict[int, float] = {}  # when the last call of each of these chats went
-        self._bursts: set[int] = set()  # those of which it came sooner than one interval after the one before
-        self._cool: dict[int, float] = {}  # cool-downs of chats
+        self._chats: dict[K, float] = {}  # the same of each chat that carries a debt
+        self._last: dict[K, float] = {}  # when the last call of each of these chats went
+        self._bursts: set[K] = set()  # those of which it came sooner than one interval after the one before
+        self._cool: dict[K, float] = {}  # cool-downs of chats
         self._cool_all = -math.inf
-        self._refused: tuple[int, float] | None = None  # the chat refused last, and when
+        self._refused: tuple[K, float] | None = None  # the chat refused last, and when
         self._looked = -math.inf
         self._tickets = count()
-        self._waiting: dict[int, int] = {}  # ticket -> chat of the important calls that wait, in their order
-        self._asked: dict[int, float] = {}  # chats of which an important call was told to wait, and until when it may
+        self._waiting: dict[int, K] = {}  # ticket -> chat of the important calls that wait, in their order
+        self._asked: dict[K, float] = {}  # chats of which an important call was told to wait, and until when it may
 
-    def delay_s(self, chat: int, *, important: bool) -> float:
+    def delay_s(self, chat: K, *, important: bool) -> float:
         """Return the seconds that a call has to wait now, behind all important ones that wait already; 0: it may go.
 
         An important one that has to wait is expected when its time has come: until then nothing else takes its place.
@@ -91,11 +90,11 @@ class Governor:
             self._asked[chat] = ready + ASKED_S
         return ready - now
 
-    def frozen_s(self, chat: int) -> float:
+    def frozen_s(self, chat: K) -> float:
         """Return the seconds that no call at all may go to a chat, also one that is no message; 0: it may."""
         return max(0.0, max(self._cool_all, self._cool.get(chat, -math.inf)) - self._now())
 
-    def take(self, chat: int, *, important: bool = True) -> None:
+    def take(self, chat: K, *, important: bool = True) -> None:
         """Book a call that goes now."""
         now = self._now()
         if important and chat in self._asked:
@@ -110,7 +109,7 @@ class Governor:
         self._last[chat] = now
         self._forget(now)
 
-    async def acquire(self, chat: int, *, important: bool) -> None:
+    async def acquire(self, chat: K, *, important: bool) -> None:
         """Wait until a call may go, and book it. Needs trio's time; what is cancelled is not booked."""
         await trio.lowlevel.checkpoint()
         ticket = next(self._tickets)
@@ -128,7 +127,7 @@ class Governor:
 
     # == cool-downs ====================================================================================================
 
-    def freeze(self, chat: int | None, retry_after_s: float) -> None:
+    def freeze(self, chat: K | None, retry_after_s: float) -> None:
         """Let no call to the chat go for so long, None: to any chat. When two chats are refused together, it is all.
 
         What was refused had no room left, so there is none for a burst afterwards either. The refusal of a burst says
@@ -163,7 +162,7 @@ class Governor:
         """Take over cool-downs from before a restart. What cannot be read is ignored: it costs one more refusal."""
         try:
             found = msgspec.json.decode(state, type=_State) if state else _State()
-            chats = {int(chat): until_ms for chat, until_ms in found.chats.items()}
+            chats = {self._key(chat): until_ms for chat, until_ms in found.chats.items()}
         except (ValueError, UnicodeError):  # msgspec's errors are ValueErrors
             return
         now = self._now()
@@ -173,10 +172,7 @@ class Governor:
 
     # == inside ========================================================================================================
 
-    def _rate(self, chat: int) -> Rate:
-        return self._group if chat < 0 else self._person
-
-    def _ready_at(self, chat: int, ticket: int | None, *, important: bool) -> float:
+    def _ready_at(self, chat: K, ticket: int | None, *, important: bool) -> float:
         """When the call may go if nothing else comes. Calls before it count as if they were booked."""
         now = self._now()
         here = ready = 0
@@ -199,7 +195,7 @@ class Governor:
             at = max(at, self._asked.get(chat, at))
         return max(at, self._chat_ready_at(chat, here))
 
-    def _chat_ready_at(self, chat: int, ahead: int = 0) -> float:
+    def _chat_ready_at(self, chat: K, ahead: int = 0) -> float:
         rate = self._rate(chat)
         now = self._now()
         due = self._chats.get(chat, -math.inf)
@@ -221,7 +217,7 @@ def _until(now: float, until_ms: int, now_ms: int) -> float:
     return now + min(max(until_ms - now_ms, 0) / 1000, COOL_DOWN_MAX_S)
 
 
-def _longest(times: dict[int, float]) -> dict[int, float]:
+def _longest(times: dict[K, float]) -> dict[K, float]:
     """Bound the memory: beyond it the earliest are forgotten, and with room to spare, so that this is seldom."""
     if len(times) <= CHATS_MAX:
         return times

@@ -1,0 +1,1 @@
+"""A Slack workspace over real sockets, for tests: `server.FakeWorkspace`."""

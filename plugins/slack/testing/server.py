@@ -1,0 +1,194 @@
+"""A Slack workspace over real sockets: strict, with people who write, Socket Mode, signed requests, faults on order.
+
+    async with FakeWorkspace.serve() as slack:
+        ann = slack.person("U1", "Ann")
+        slack.say("U1", "hi")
+        ...  # a connector with base_url=slack.url, and the tokens TOKEN and APP_TOKEN
+        assert slack.sent("U1")[0]["text"] == "hello"
+        slack.fault("chat.postMessage", lost())
+
+It is written from Slack's published reference and refuses what that says is refused: unknown methods and arguments,
+missing scopes, texts and blocks that are too long or not escaped, messages that are not the app's, a wrong token.
+"""
+
+from typing import Any, Final, Literal
+
+import msgspec
+import trio
+from trio_websocket import serve_websocket
+
+from daycare.testing.http_server import HttpRequest, HttpServer, Params, RefusedError, ServerConnection
+from daycare.testing.slack_server import FakeSlack
+from daycare_plugins.slack.testing.link import FakeLinks
+from daycare_plugins.slack.testing.methods import SlackMethods
+from daycare_plugins.slack.testing.rules import METHODS, SlackRefusedError, check_arguments
+from daycare_plugins.slack.testing.world import APP_TOKEN, BOT, SIGNING_SECRET, TEAM, TOKEN
+
+__all__ = ["APP_TOKEN", "BOT", "SIGNING_SECRET", "TEAM", "TOKEN", "FakeWorkspace", "SlackFault", "lost", "refused"]
+
+_JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
+_BURST: Final = 6  # messages to one channel that Slack takes at once; then one a second
+
+
+class SlackFault(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes wrong with a call: it is refused with `error`, or has to wait, or its connection is dropped.
+
+    That happens `before` or `after` it had its effect; with `stall` it stands still after that.
+    """
+
+    error: str = ""
+    retry_after_s: int = 0
+    status: int = 200
+    drop: Literal["", "before", "after"] = ""
+    stall: bool = False
+
+
+def lost() -> SlackFault:
+    """Return a lost answer: the call has its effect, and the connection breaks."""
+    return SlackFault(drop="after")
+
+
+def unreached() -> SlackFault:
+    """Return a connection that breaks before the call had any effect."""
+    return SlackFault(drop="before")
+
+
+def stalled() -> SlackFault:
+    """Return an answer that never comes: the call has its effect, and the connection stands still."""
+    return SlackFault(stall=True)
+
+
+def busy(seconds: int = 1) -> SlackFault:
+    """Return a 429."""
+    return SlackFault(status=429, retry_after_s=seconds)
+
+
+def refused(error: str) -> SlackFault:
+    """Return a refusal by its name."""
+    return SlackFault(error=error)
+
+
+class FakeWorkspace(SlackMethods, FakeSlack):
+    """The server; see `SlackWorld` for people and channels, `FakeLinks` for Socket Mode.
+
+    `calls` are (method, parameters) of all that was asked. `scopes` are those that the app lacks. With `pace` a channel
+    takes no more messages than Slack allows.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        FakeSlack.__init__(self, port)
+        SlackMethods.__init__(self)
+        self.tokens = {TOKEN: ""}
+        self.links = FakeLinks()
+        self.calls: list[tuple[str, Params]] = []
+        self.missing_scopes: set[str] = set()
+        self.pace = True
+        self.paced = 0  # messages refused for that
+        self.over_http = False  # events are not delivered by Socket Mode
+        self.outbox: list[tuple[str, dict[str, Any]]] = []  # what is to be posted then
+        self._faults: list[tuple[str, SlackFault]] = []
+        self._due: dict[str, float] = {}
+        self._link_url = ""
+        self._methods = self.methods()
+
+    def push(self, kind: str, payload: dict[str, Any]) -> None:
+        """Tell the app of something."""
+        if self.over_http:
+            self.outbox.append((kind, payload))
+        else:
+            self.links.push(kind, payload)
+
+    def fault(self, method: str, fault: SlackFault, times: int = 1) -> None:
+        """Let the next calls of a method go wrong."""
+        self._faults += [(method, fault)] * times
+
+    def asked_for(self, method: str) -> list[Params]:
+        """Return the parameters of each call of a method."""
+        return [params for name, params in self.calls if name == method]
+
+    async def _run(self, listeners: list[trio.SocketListener], task_status: trio.TaskStatus[trio.CancelScope]) -> None:
+        async with trio.open_nursery() as nursery:
+            links = await nursery.start(serve_websocket, self.links.handle, "127.0.0.1", 0, None)
+            self._link_url = f"ws://127.0.0.1:{links.port}/link/?ticket="
+            await nursery.start(HttpServer._run.__get__(self), listeners)
+            task_status.started(nursery.cancel_scope)
+
+    async def _answer(self, connection: ServerConnection, request: HttpRequest) -> bool:
+        if request.path.startswith(("/upload/", "/files/")):
+            return await self._bytes(connection, request)
+        method = request.path.removeprefix("/api/")
+        fault = self._fault(method)
+        if fault.drop == "before":
+            return False
+        if fault.retry_after_s:
+            return await connection.answer(
+                429, b'{"ok":false,"error":"ratelimited"}', _JSON | {"Retry-After": str(fault.retry_after_s)}
+            )
+        try:
+            answer, headers = {"ok": True} | self._called(method, request, fault), _JSON
+        except SlackRefusedError as error:
+            answer, headers = error.answer, _JSON
+        except RefusedError:
+            answer, headers = {"ok": False, "error": "invalid_arguments"}, _JSON
+        if wait := answer.pop("retry_after_s", 0):
+            return await connection.answer(429, msgspec.json.encode(answer), headers | {"Retry-After": str(wait)})
+        if fault.stall:
+            await trio.sleep_forever()
+        if fault.drop:
+            return False
+        return await connection.answer(fault.status, msgspec.json.encode(answer), headers)
+
+    def _called(self, method: str, request: HttpRequest, fault: SlackFault) -> dict[str, Any]:
+        if fault.error:
+            raise SlackRefusedError(fault.error)
+        known = METHODS.get(method)
+        if known is None or request.method != "POST":
+            raise SlackRefusedError("unknown_method")
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if kind != "Bearer" or not token:
+            raise SlackRefusedError("not_authed")
+        params = request.params()
+        self.calls.append((method, params))
+        if method == "apps.connections.open":
+            if token != APP_TOKEN:
+                raise SlackRefusedError("not_allowed_token_type" if token in self.tokens else "invalid_auth")
+            return {"url": self._link_url + self.links.ticket()}
+        if error := self.tokens.get(token, "invalid_auth"):
+            raise SlackRefusedError(error)
+        if known[0] in self.missing_scopes:
+            raise SlackRefusedError("missing_scope", needed=known[0], provided="chat:write")
+        if method == "auth.test":
+            return {"url": "https://acme.slack.com/", "team": "Acme", "user": "daycare", "team_id": TEAM,
+                    "user_id": BOT, "bot_id": "B0BOT", "is_enterprise_install": False}  # fmt: skip
+        check_arguments(method, params)
+        if method == "chat.postMessage":
+            self._check_pace(params.text("channel"))
+        return self._methods[method](params)
+
+    def _check_pace(self, channel: str) -> None:
+        now = trio.current_time()
+        due = max(self._due.get(channel, now), now)
+        if self.pace and due - now > _BURST - 1:
+            self.paced += 1
+            raise SlackRefusedError("ratelimited", retry_after_s=1)
+        self._due[channel] = due + 1.0
+
+    def _fault(self, method: str) -> SlackFault:
+        for number, (name, fault) in enumerate(self._faults):
+            if name == method:
+                del self._faults[number]
+                return fault
+        return SlackFault()
+
+    async def _bytes(self, connection: ServerConnection, request: HttpRequest) -> bool:
+        number = request.path.rpartition("/")[2]
+        if request.path.startswith("/upload/"):
+            [sent] = request.params().uploads.values() or [None]
+            status = 400 if sent is None else self.uploaded(number, sent.content, sent.content_type)
+            return await connection.answer(status, b"OK", {"Content-Type": "text/plain"})
+        file = self.files.get(number)
+        if request.headers.get("authorization") != f"Bearer {TOKEN}":
+            return await connection.answer(200, b"<html>log in</html>", {"Content-Type": "text/html"})
+        if file is None:
+            return await connection.answer(404, b"", {})
+        return await connection.answer(200, file.content, {"Content-Type": file.media_type or "text/plain"})

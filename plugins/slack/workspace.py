@@ -1,0 +1,80 @@
+"""One workspace's life: off without tokens, receiving with them, and again when one changes or something breaks."""
+
+from typing import Any, Final
+
+from daycare.base.connector import Health
+from daycare.base.errors import DaycareError
+from daycare.messenger.keeping import imported, keep, stored
+from daycare.plugin import PluginContext
+from daycare_plugins.slack.connector import SlackConnector
+from daycare_plugins.slack.settings import SlackSecrets, SlackWorkspaceSettings
+
+SERVING: Final = "daycare_plugins.slack.serving"  # imported with the first token
+
+
+class WorkspaceTask:
+    """Keeps one workspace going for as long as the plugin lives. `transport` is httpx's, for tests."""
+
+    def __init__(
+        self,
+        context: PluginContext,
+        name: str,
+        secrets: SlackSecrets,
+        settings: SlackWorkspaceSettings,
+        transport: Any = None,
+    ) -> None:
+        self.name = name
+        self.connector = SlackConnector(context, name, secrets.token)
+        self._context = context
+        self._secrets = secrets
+        self._settings = settings
+        self._transport = transport
+        self._state = "off"
+
+    @property
+    def state(self) -> str:
+        """How it is, in a word."""
+        return self._state
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises nothing: what goes wrong is told as this workspace's state."""
+        await keep(self, "SLACK_CRASHED", f"serving {self.name}")
+
+    def credential(self) -> tuple[str, str]:
+        """Return both tokens as one, empty where one is missing, and why."""
+        proof = self._secrets.signing_secret if self._settings.events_url else self._secrets.app_token
+        found = []
+        for name in (self._secrets.token, proof):
+            value, why = stored(self._context, name)
+            if not value:
+                return "", why if name == self._secrets.token else f"no {proof.rpartition('.')[2]} is stored"
+            found.append(value)
+        return "\n".join(found), ""
+
+    def off(self, reason: str) -> None:
+        """A token is missing."""
+        missing = self._secrets.token
+        if stored(self._context, missing)[0]:
+            missing = self._secrets.signing_secret if self._settings.events_url else self._secrets.app_token
+        self._report(Health(state="off", reason=reason, hint=f"daycare keys add {missing}"))
+
+    def starting(self) -> None:
+        """There are other tokens."""
+        self._report(Health(state="starting", reason="asking Slack for the first time"))
+
+    def broken(self, defect: DaycareError) -> None:
+        """Tell of a defect."""
+        self._context.log.error("slack_failed", connector=self.name, reason=defect.message)
+        self._report(Health(state="away", reason="something broke inside; it is started again", hint="daycare logs"))
+
+    async def serve(self, credential: str) -> None:
+        """Receive and send."""
+        serving = await imported(SERVING)
+        from daycare_plugins.slack.health import SlackMonitor
+
+        monitor = SlackMonitor(self._report)
+        await serving.serve(self._context, self._settings, self._secrets, self.connector, monitor, self._transport)
+
+    def _report(self, health: Health) -> None:
+        self._state = health.state
+        self._context.report(self.name, health)
