@@ -76,7 +76,7 @@ def test_a_file_sets_up_everything_and_a_dry_run_shows_it_without_writing(home: 
         ('"box/fake-small"', '"fake-small"', 'setup.toml:5: model: expected "PROVIDER/MODEL"'),
         ('"BOX_KEY"', '"NO_KEY"', "setup.toml:7: model_key_env: the environment has no NO_KEY"),
         ('"BOX_KEY"', f'"{KEY}"', "setup.toml:7: model_key_env: secrets do not belong in this file"),
-        ('["telegram"]', '["slack"]', "setup.toml:8: connect: connecting slack: no plugin of that name"),
+        ('["telegram"]', '["signal"]', "setup.toml:8: connect: connecting signal: no plugin of that name"),
         ('telegram = "BOT_TOKEN"', 'openai = "BOT_TOKEN"', "setup.toml:11: secrets_env.openai: no secret of that name"),
         ('telegram = "BOT_TOKEN"', "", "setup.toml:13: plugins.telegram: token of the bot is missing"),
         ("base_url", "base_urll", "setup.toml:14: plugins.telegram.base_urll: unknown key; did you mean `base_url`?"),

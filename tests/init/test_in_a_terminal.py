@@ -98,7 +98,7 @@ def test_an_empty_home_ends_in_a_chat_and_is_changed_later(home: Path, town: Tow
     ann.sees("How are memories found?")
     ann.answers("[1]")
     ann.sees("Telegram (connected)")
-    ann.answers("[none]", "1")
+    ann.answers("[none]", "2")  # Slack comes first
     ann.answers("[keep the stored one]: ")
     ann.sees("it works: @kitchen_bot", '| -tone = "friendly"', '| +tone = "dry"', "name: Anna")
     ann.answers("Write this?")
