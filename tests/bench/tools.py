@@ -1,17 +1,21 @@
 """What tools cost beside doing the same without us, and whether a fork bomb in the shell slows the daemon down.
 
 A command beside bare bubblewrap and a bare process; a page beside a bare GET by the same client; a file of a workspace
-beside a plain open; the tokens of all tools beside those that a prompt shows. Each pair is timed in turn, call by call.
-Then a daemon in a process of its own answers messages: calm, and while a command forks as fast as it can.
+beside a plain open; a tool of an MCP server beside the same server asked over its pipes; the tokens of all tools beside
+those that a prompt shows. Each pair is timed in turn, call by call. Then a daemon in a process of its own answers
+messages: calm, and while a command forks as fast as it can.
 """
 
 import argparse
+import json
 import os
 import subprocess
+import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +35,7 @@ from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.daemon_process import DaemonProcess, ThrowawayHome, client_of
 from daycare_plugins.web import fetching
 from daycare_plugins.web.reading import text_of
+from tests.mcp.house import STUB, Stub, tool
 
 from .measure import median, median_ratio, percentile, rounded, say, scratch
 
@@ -41,6 +46,7 @@ _FILE: Final = b"a line of a file of twenty-nine\n" * 300
 _BARE: Final = ("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
 _BOMB: Final = r"""python3 -c "exec('import os\nwhile 1:\n try: os.fork()\n except OSError: pass')" """  # sh gives up
 _CALM, _BOMBED = "/me/direct", "/me/agent/bomb"
+_SERVER_S: Final = 60.0  # until a server has said what it has
 _GROWN_S: Final = 1.0  # until a bomb has as many processes as it may
 _CONFIG: Final = """\
 [models]
@@ -88,16 +94,24 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _calls(folder: Path, count: int, able: bool) -> dict[str, float | None]:
-    async with open_daemon(folder, location="daycare.db", clock=SystemClock(), inline=False) as house, _site() as url:
-        steps = await _steps(house, folder, url, able)
-        times: dict[str, list[float]] = {name: [] for name in steps}
-        for number in range(count + 1):
-            for name, step in steps.items():
-                begin = time.perf_counter()
-                await step()
-                if number:  # the first imports
-                    times[name].append((time.perf_counter() - begin) * 1000)
-        return {f"{name}_ms": median(values) for name, values in times.items()} | await _prompt(house)
+    house_of = open_daemon(folder, location="daycare.db", clock=SystemClock(), inline=False)
+    with _served(Stub(folder / "stub", tool("echo"))) as (stub, bare):
+        async with house_of as house, _site() as url:
+            steps = await _steps(house, folder, url, able)
+            if find_spec("mcp") is not None:
+                steps |= {"mcp": await _of_server(house, stub, sandbox=able), "bare_mcp": bare}
+            return await _timed(house, steps, count)
+
+
+async def _timed(house: TestDaemon, steps: dict[str, Step], count: int) -> dict[str, float | None]:
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for number in range(count + 1):
+        for name, step in steps.items():
+            begin = time.perf_counter()
+            await step()
+            if number:  # the first imports
+                times[name].append((time.perf_counter() - begin) * 1000)
+    return {f"{name}_ms": median(values) for name, values in times.items()} | await _prompt(house)
 
 
 async def _steps(house: TestDaemon, folder: Path, url: str, able: bool) -> dict[str, Step]:
@@ -156,6 +170,40 @@ async def _steps(house: TestDaemon, folder: Path, url: str, able: bool) -> dict[
         steps["bare_bwrap"] = partial(_process, program(), *_BARE, "/bin/sh", "-c", "true")
         steps["bare_process"] = partial(_process, "/bin/sh", "-c", "true")
     return steps
+
+
+async def _of_server(house: TestDaemon, stub: Stub, *, sandbox: bool) -> Step:
+    """Let the house have the server, and return what calls its tool."""
+    live, servers = house.daemon.live, house.daemon.mcp.servers
+    live.take(replace(live.now, mcp={"stub": stub.settings(sandbox=sandbox)}))
+    with trio.fail_after(_SERVER_S):
+        while not any(each.waiting for each in servers.shown()):
+            await trio.sleep(0.05)
+    found = await servers.tools("stub")
+    [pinned] = await servers.approve("stub", {"echo": found[0].now.digest}, "bench")
+    return partial(servers.call, pinned, {"text": "hi"}, lambda _: None)
+
+
+@contextmanager
+def _served(stub: Stub) -> Iterator[tuple[Stub, Step]]:
+    """Run the same server with nothing between; give what calls its tool."""
+    command = (sys.executable, str(STUB), str(stub.folder))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdin is not None and process.stdout is not None
+        given, taken = process.stdin, process.stdout
+        asked = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "echo", "arguments": {"text": "hi"}},
+        }
+
+        async def call() -> None:
+            given.write(json.dumps(asked).encode() + b"\n")
+            taken.readline()
+
+        yield stub, call
+        given.close()
 
 
 async def _process(*command: str) -> None:

@@ -15,6 +15,7 @@ from daycare.base.mcp_settings import McpServer
 from tests.tools.scene import Scene, scene_of, settings
 
 ALL = ("/ann/**",)
+STUB = Path(__file__).parent / "stub.py"
 PLAIN = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
@@ -34,9 +35,8 @@ class Stub:
         (self.folder / "tools.json").write_text(json.dumps(tools))
 
     def settings(self, **more: Any) -> McpServer:
-        stub = Path(__file__).parent / "stub.py"
-        command = (sys.executable, str(stub), str(self.folder))
-        return McpServer(command=command, allow=ALL, readable=(str(stub.parent),), writable=(str(self.folder),), **more)
+        command = (sys.executable, str(STUB), str(self.folder))
+        return McpServer(command=command, allow=ALL, readable=(str(STUB.parent),), writable=(str(self.folder),), **more)
 
     @property
     def calls(self) -> list[str]:
