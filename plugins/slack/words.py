@@ -33,7 +33,7 @@ def plain(text: str, name_of: Callable[[str], str] | Mapping[str, str], bot: str
     """Return what somebody wrote as they saw it. `name_of` tells what people are called; mentions of `bot` go."""
     called = name_of if callable(name_of) else lambda who: name_of.get(who, who)
     if bot:
-        text = re.sub(rf"[ \t]*<@{re.escape(bot)}(?:\|[^<>]*)?>[:,]?", "", text)
+        text = re.sub(rf"(?<![ \t])[ \t]*+<@{re.escape(bot)}(?:\|[^<>]*+)?>[:,]?", "", text)
     shown = _BRACKETS.sub(lambda found: _shown(found[1], called), text)
     return _ESCAPED.sub(lambda found: _ENTITIES[found[0]], shown).strip()
 

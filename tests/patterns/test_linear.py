@@ -60,6 +60,9 @@ MADE_LATE: Final = {
     "daycare/base/secrecy.py: pattern": "literals of secrets and their spellings",
     "plugins/offline/introduced.py: _BLOCK.format(name=name)": "of a prompt's own blocks, one name each",
     "plugins/offline/plugin.py: f'{polite}(?:{pattern})[\\\\s.!?]*'": "held by _WHOLE_LINE and _SENTENCE",
+    "plugins/slack/words.py: f'(?<![ \\\\t])[ \\\\t]*+<@{re.escape(bot)}(?:\\\\|[^<>]*+)?>[:,]?'": (
+        "one literal; it begins at no second blank"
+    ),
     LANGUAGE + "english/dates.py: f'\\\\b{pattern}'": "held by a table of its module",
     LANGUAGE + "german/dates.py: f'\\\\b{pattern}'": "held by a table of its module",
     "daycare/features/memory/documents/views.py: '|'.join((f'\\\\b{re.escape(stem)}' "

@@ -6,12 +6,11 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-import trio
-
 from daycare.base.health import Finding
 from daycare.feature import Core, Feature
 
 if TYPE_CHECKING:
+    import trio
     from starlette.routing import Route
 
     from daycare.features.mcp.records import ShownServer
@@ -27,6 +26,8 @@ class McpFeature(Feature):
     name = "mcp"
 
     def __init__(self, core: Core, catalogue: "Catalogue", folder: Path, keyring: "Keyring", warn: "Warn") -> None:
+        import trio  # the command line imports this file, and not that
+
         self._core = core
         self._parts = catalogue, folder, keyring, warn
         self._servers: McpServers | None = None
@@ -56,6 +57,8 @@ class McpFeature(Feature):
         return {"MCP servers": self._run}
 
     async def _run(self) -> None:
+        import trio
+
         while not self._core.live.now.mcp:
             await self._named.wait()
             self._named = trio.Event()
