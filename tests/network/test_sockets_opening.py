@@ -36,10 +36,13 @@ async def test_a_socket_is_encrypted_like_all_else(network: Network, tmp_path: P
         while True:  # until it listens with the pair
             try:
                 stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", network.port, ssl_context=trusting)
+            except OSError:
+                continue
+            try:
                 await stream.do_handshake()
                 break
-            except (OSError, trio.BrokenResourceError):
-                await trio.lowlevel.checkpoint()
+            except trio.BrokenResourceError:
+                await trio.aclose_forcefully(stream)
     page = {"Origin": "https://127.0.0.1"}
     async with stream, talk_over(stream, headers | page) as bob:
         assert (bob.hello["user"], (await bob.asked("chat.send", text="hello"))["path"]) == ("bob", "/bob/direct")
