@@ -13,6 +13,7 @@ import pytest
 
 from daycare.testing.daemon_process import ThrowawayHome
 from daycare.testing.kill_trial import CONFIG, KillFigures, SaidMessage, judged
+from tests.chance import sliced
 from tests.crash.process import REPOSITORY
 
 DEADLINE_S = 240.0
@@ -66,13 +67,13 @@ def test_kills_and_power_cuts_lose_nothing_and_leave_nothing_behind(home: Path) 
     assert list(home.iterdir()) == [], "neither a folder of the test nor a home"
 
 
-@pytest.mark.parametrize(
-    ("planted", "arguments", "said"),
-    [
-        (WEAKER_STORE, ("--kills", "0", "--powercuts", "50"), ("lost: was acknowledged", "power cut after")),
-        (FORGETFUL_DAEMON, ("--kills", "1", "--powercuts", "0"), ("lost: was acknowledged", "it is not in the inbox")),
-    ],
+PLANTED = (
+    (WEAKER_STORE, ("--kills", "0", "--powercuts", "50"), ("lost: was acknowledged", "power cut after")),
+    (FORGETFUL_DAEMON, ("--kills", "1", "--powercuts", "0"), ("lost: was acknowledged", "it is not in the inbox")),
 )
+
+
+@pytest.mark.parametrize(("planted", "arguments", "said"), sliced(PLANTED, 2))
 def test_a_planted_fault_is_reported_in_plain_words_and_kept(
     home: Path, planted: str, arguments: tuple[str, ...], said: tuple[str, ...]
 ) -> None:
