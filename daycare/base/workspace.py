@@ -63,4 +63,4 @@ def flaws(workspaces: WorkspacesSection, shell: ShellSection) -> Iterator[tuple[
                 yield key, f'expected a folder such as "/srv/projects" instead of "{path}"'
     for host in shell.hosts:
         if _is_host(host) is None:
-            yield ("shell", "hosts"), f'expected a name such as "pypi.org" or "*.example.org" instead of "{host}"'
+            yield ("shell", "hosts"), f'expected a name such as "github.com" or "*.example.org" instead of "{host}"'
