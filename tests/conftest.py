@@ -24,8 +24,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell lets what it runs in the background ignore Ctrl-C, and so would every program that the tests press it in.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What is logged before a daemon sets its log up is drawn for people else, with all values of each frame: up to a minute
-# for one error of a test.
+# Where no daemon has set its log up, structlog would draw an error with all values of each frame: that took up to a
+# minute for one that a test provokes.
 structlog.configure(
     processors=[
         structlog.processors.add_log_level,

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import trio
+
 from daycare.actors.lifecycle import Activation
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.messages import Lane
@@ -22,7 +24,8 @@ async def drop(inbox: Inbox, awake: Mapping[str, Activation], agent: Agent, seq:
             raise in_work(agent.path, seq)
         lane.drop({seq} if row is not None else set())
     try:
-        await inbox.drop(agent, seq, reason)
+        with trio.CancelScope(shield=True):  # who asked may leave: the row is gone, or comes back
+            await inbox.drop(agent, seq, reason)
     except DaycareError as error:
         if lane is not None and row is not None and not isinstance(error, NotFoundError):  # it waits on
             after = sum(each.seq < seq or each.envelope.lane is Lane.CONTROL for each in lane.rows)

@@ -205,7 +205,8 @@ class Activation:
     def steering(self, turn_rows: list[InboxRow]) -> list[InboxRow]:
         """Take what the person of a running turn has added meanwhile, if nobody else's message stands before it."""
         taken = self._mergeable(turn_rows)
-        return [*taken, *self._edits_of([*turn_rows, *taken])]
+        taken += self._edits_of([*turn_rows, *taken])
+        return [*taken, *self._deletions_of(taken)]
 
     def _edits_of(self, rows: list[InboxRow]) -> list[InboxRow]:
         """Take what corrects these rows, whoever wrote in between: they are to be read in their last words."""

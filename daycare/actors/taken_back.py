@@ -14,9 +14,9 @@ def taken_back(rows: Sequence[InboxRow]) -> frozenset[int]:
         return frozenset()
     deleted = {_place(row, row.envelope.person.deletes) for row in rows if row.envelope.person.deletes}
     said = [row for row in rows if row.envelope.person.message and not row.envelope.person.deletes]
-    gone = [row for row in said if _place(row, row.envelope.person.message) in deleted]
-    keys = {row.envelope.key for row in gone}
-    return frozenset(row.seq for row in rows if row in gone or row.envelope.person.edits in keys)
+    gone = {row.seq: row.envelope.key for row in said if _place(row, row.envelope.person.message) in deleted}
+    keys = set(gone.values())
+    return frozenset((*gone, *(row.seq for row in rows if row.envelope.person.edits in keys)))
 
 
 def _place(row: InboxRow, message: str) -> tuple[str, str, str]:

@@ -156,7 +156,7 @@ CRON_RETRY_MAX_S: Final = 3_600.0  # the longest pause before a failed run's nex
 
 assert CRON_LOOK_S < CRON_ON_TIME_S, "what the look between finds is on time"
 
-LASTING_AGENTS_MAX: Final = 100  # of one user, made by agents: more than a person will ever tell apart
+LASTING_AGENTS_MAX: Final = 100  # of one user, by agents or of templates: more than a person will tell apart
 TASK_DEADLINE_S: Final = 86_400.0  # unless another is given: who asked today has forgotten it tomorrow
 TASK_DEADLINE_MAX_S: Final = 31 * 86_400.0
 

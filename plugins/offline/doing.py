@@ -89,9 +89,8 @@ def make(turn: CallingTurn, found: re.Match[str]) -> str:
     """Make a permanent agent of a template."""
     of = found["template"].casefold()
     name = re.sub(r"[^a-z0-9_-]", "", (found["name"] or of).casefold()) or of
-    return turn.call(
-        "agent_create", {"name": name, "template": of}, lambda _: f"/{of} is there: /use {name} lets it answer."
-    )
+    arguments = {"name": name, "template": of}
+    return turn.call("agent_create", arguments, lambda _: f"{name} is there: /use {name} lets it answer.")
 
 
 def keep(turn: CallingTurn, found: re.Match[str]) -> str:

@@ -17,6 +17,7 @@ _DAYS_OF_WEEK: Final = {
 }
 _HOURS: Final = {"morning": 8, "evening": 19, "night": 22}
 _USUAL_HOUR: Final = 9
+_NOON: Final = 12
 _DAY: Final = "|".join(sorted(_DAYS_OF_WEEK, key=len, reverse=True))
 
 EVERY: Final = (
@@ -45,9 +46,6 @@ def cron_of(every: str) -> str | None:
         hour += _NOON  # "every evening at 8"
     weekdays = {_DAYS_OF_WEEK[name] for name in days}
     return f"{minute} {hour} * * {'*' if '*' in weekdays else ','.join(sorted(weekdays))}"
-
-
-_NOON: Final = 12
 
 
 def _step(number: int, unit: str) -> str | None:

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-import pytest
 import trio
 
+from daycare.plugin import Completion, InferRequest
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.fake_connector import FakeConnector, texts
-from daycare.testing.scripted import Scripted, say
+from daycare.testing.scripted import Scripted, call, say
+from tests.actors.helpers import tools
 from tests.flow.platform import answered, asked, in_club, inbound, people, receive
 
 UNREAD = "[took back a message that nobody has read]"
@@ -87,14 +88,34 @@ async def test_what_was_answered_stays_and_its_deletion_is_noted(tmp_path: Path,
         assert asked(house.model) == ["it is red", "[deleted message 12]", "which colour?"]
 
 
-@pytest.mark.parametrize("at", range(1, 9))
-async def test_a_death_at_any_commit_answers_nothing_that_was_deleted(
-    tmp_path: Path, autojump_clock: object, at: int
+async def test_what_is_added_to_a_running_turn_and_taken_back_is_not_read(
+    tmp_path: Path, autojump_clock: object
 ) -> None:
-    seen: list[str] = []
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin(), tools]) as house:
+        await people(house)
+        house.model.enqueue(call(("wait", {"seconds": 5})), say("blue it is"))
+        [first] = await receive(house, inbound("a", "paint it"))
+        await trio.sleep(1)
+        await receive(
+            house,
+            inbound("b", "vermilion", message="12"),
+            inbound("b:d", "deleted message 12", kind="note", message="12", deletes="12"),
+            inbound("c", "blue", message="13"),
+        )
+        assert await answered(house, first) == "blue it is"
+        await trio.sleep(60)
+        assert "vermilion" not in str(house.model.history)
+        assert "blue" in asked(house.model, len(house.model.history) - 1)
+
+
+async def test_a_death_at_any_commit_answers_nothing_that_was_deleted(tmp_path: Path, autojump_clock: object) -> None:
+    read: list[str] = []
+
+    def answer(request: InferRequest) -> Completion:
+        read.append(str(request.messages))
+        return say("done")
 
     async def story(house: TestDaemon) -> None:
-        await people(house)
         await receive(house, inbound("a", "think"))
         await receive(
             house,
@@ -102,10 +123,20 @@ async def test_a_death_at_any_commit_answers_nothing_that_was_deleted(
             inbound("b:d", "deleted message 12", kind="note", message="12", deletes="12"),
         )
         await trio.sleep(60)
-        seen.append(str(house.model.history))
 
-    pigeon = FakeConnector()
-    await live(tmp_path, Scripted(lambda _: say("done")), Doom(at), story, plugins=[pigeon.plugin()])
-    await live(tmp_path, Scripted(lambda _: say("done")), Doom(), story, plugins=[pigeon.plugin()])
-    assert seen and "vermilion" not in "".join(seen)
-    assert texts(pigeon.arrived) == ["done"]
+    async def lived(name: str, doom: Doom) -> list[str]:
+        """Return what arrived of a life in which somebody dies at a commit, if they do, and the next one."""
+        folder, pigeon = tmp_path / name, FakeConnector()
+        folder.mkdir()
+        plugins = [pigeon.plugin()]
+        assert not await live(folder, Scripted(answer), Doom(), people, plugins=plugins)
+        if await live(folder, Scripted(answer), doom, story, plugins=plugins):
+            assert not await live(folder, Scripted(answer), Doom(), story, plugins=plugins)
+        return texts(pigeon.arrived)
+
+    whole = Doom()
+    assert await lived("whole", whole) == ["done"]
+    assert whole.commits > 5
+    for commit in range(1, whole.commits + 1):
+        assert await lived(str(commit), Doom(commit)) == ["done"], f"killed at commit {commit}"
+    assert "think" in "".join(read) and "vermilion" not in "".join(read)

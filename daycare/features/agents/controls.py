@@ -94,7 +94,8 @@ class PermanentAgents:
     async def make(self, path: str, of: AgentTemplate, wanted: WantedSettings, *, by: str) -> Agent:
         """Make a permanent agent of a template, with its documents, for the person `by` who stands behind them.
 
-        Raises `InvalidError`, `NotFoundError` USER_UNKNOWN, `ConflictError` AGENT_EXISTS.
+        Raises `InvalidError`, `NotFoundError` USER_UNKNOWN, `ConflictError` AGENT_EXISTS, `BusyError` where there are
+        `LASTING_AGENTS_MAX`.
         """
         at = self.directory.parse(path)
         if at.kind is not Kind.AGENT:
@@ -107,7 +108,7 @@ class PermanentAgents:
         reason = f"from the template {of.name}"
         stands_behind = Attribution(origin=Origin.PERSON, author=author, approver=author, reason=reason)
         new = self.directory.new(at, origin=Origin.PERSON, config=config)
-        return await self.store.of(FurnishedAgents).create(new, of.documents, stands_behind)
+        return await self.store.of(FurnishedAgents).create(new, LASTING_AGENTS_MAX, of.documents, stands_behind)
 
     def lacks(self, agent: Agent, of: AgentTemplate) -> list[str]:
         """Return the tools that a template counts on and an agent does not have."""

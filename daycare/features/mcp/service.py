@@ -105,14 +105,11 @@ class McpServers:
                 self._offer(name, pinned)
                 nursery.start_soon(self._keep, keeper, scope)
                 if not pinned or not settings.idle_s:  # nobody could call it before it was looked at
-                    nursery.start_soon(self._begin, keeper)
+                    nursery.start_soon(_tried, keeper)
 
     async def _keep(self, keeper: McpKeeper, scope: trio.CancelScope) -> None:
         with scope:
             await keeper.run()
-
-    async def _begin(self, keeper: McpKeeper) -> None:
-        await _tried(keeper)
 
     # == what servers have =============================================================================================
 
@@ -344,10 +341,8 @@ class McpServers:
 
 
 async def _tried(keeper: McpKeeper) -> None:
-    try:
+    with suppress(UnavailableError):  # its state says why
         await keeper.connected()
-    except UnavailableError:
-        pass  # its state says why
 
 
 def _login_of(name: str) -> str:

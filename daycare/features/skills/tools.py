@@ -21,9 +21,7 @@ from daycare.features.skills.records import DOCUMENTS, Skill
 from daycare.features.skills.service import Skills, file_of
 from daycare.plugin import StructTool, ToolContext
 from daycare.rules import frontmatter
-from daycare.rules.skill_text import (
-    SKILL_FILE,
-)
+from daycare.rules.skill_text import SKILL_FILE
 
 SKILL: Final = "skill"
 INSIDE: Final = "/skills"  # where commands find the files of approved skills

@@ -58,7 +58,7 @@ class Agents:
         Raises `ConflictError` AGENT_EXISTS where one lives, `BusyError` LASTING_AGENTS_MAX where its user has `at_most`
         of its kind.
         """
-        return await self._write(lambda tx: _create_permanent(tx, new, at_most))
+        return await self._write(lambda tx: create_permanent(tx, new, at_most))
 
     async def create_child(self, parent_id: str, kind: str, new: NewAgent) -> Agent:
         """Create `<new.path>/<kind>/<n>`, where `new.path` is the parent's path and n its next index of that kind.
@@ -225,7 +225,8 @@ def _refuse_removed(tx: Tx, doing: str, user: str) -> None:
         raise ForbiddenError("USER_REMOVED", f"{doing}: its user was removed", hint=f"daycare users add {user}")
 
 
-def _create_permanent(tx: Tx, new: NewAgent, at_most: int) -> Agent:
+def create_permanent(tx: Tx, new: NewAgent, at_most: int) -> Agent:
+    """Do what `Agents.create_permanent` does, inside of an open transaction."""
     if (known := born_of(tx, new.born)) is not None:
         return known
     if tx.one("SELECT 1 FROM agents WHERE path = ? AND state <> 'dead'", (new.path,)) is not None:
