@@ -6,14 +6,21 @@ from math import inf
 from typing import Final
 
 import trio
-from hypercorn.config import Config
-from hypercorn.events import Closed, Event, RawData, Updated
-from hypercorn.protocol.h11 import H11Protocol
-from hypercorn.protocol.ws_stream import WSStream
-from hypercorn.trio.tcp_server import MAX_RECV, TCPServer
-from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import AppWrapper, ConnectionState
 
+from daycare.api.http1 import (
+    MAX_RECV,
+    AppWrapper,
+    Closed,
+    Config,
+    ConnectionState,
+    Event,
+    H11Protocol,
+    RawData,
+    TCPServer,
+    Updated,
+    WorkerContext,
+    WSStream,
+)
 from daycare.api.strict_http import StrictConnection
 
 API_MESSAGE_MAX_CHARS: Final = 256 * 1024  # of a WebSocket: as much as a body

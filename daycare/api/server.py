@@ -15,13 +15,12 @@ from typing import Final, Protocol
 
 import msgspec
 import trio
-from hypercorn.app_wrappers import ASGIWrapper
-from hypercorn.trio.worker_context import WorkerContext
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from daycare.api.connection import ApiConnection, hypercorn_config
 from daycare.api.errors import log_defect
+from daycare.api.http1 import ASGIWrapper, WorkerContext
 from daycare.base.errors import ConflictError, UnavailableError
 from daycare.observe import log
 

@@ -2,8 +2,6 @@
 
 import inspect
 import re
-import subprocess
-import sys
 from typing import Any, Final
 
 import pytest
@@ -56,11 +54,6 @@ def test_the_document_is_valid_openapi() -> None:
     del made["info"]["title"]
     with pytest.raises(Exception, match="title"):
         schemathesis.openapi.from_dict(made).validate()
-
-
-def test_a_daemon_that_nobody_asks_does_not_even_read_what_makes_it() -> None:
-    asked = "import sys, daycare.daemon, daycare.api.app; print('daycare.api.openapi' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True).stdout == b"False\n"
 
 
 async def test_it_says_which_tokens_open_a_route(api: Api) -> None:

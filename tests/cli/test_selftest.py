@@ -108,12 +108,6 @@ def test_a_folder_that_does_not_exist_is_refused_with_what_to_do(home: Path) -> 
     assert "nowhere: there is no such folder\nhint: daycare selftest --dir DIR" in errors
 
 
-def test_a_daemon_imports_nothing_of_it() -> None:
-    code = "import sys, daycare.cli.daemon, daycare.daemon; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE_S, check=True)
-    assert "daycare.testing" not in done.stdout and "daycare.cli.selftest" not in done.stdout
-
-
 def daemons_of(folder: Path) -> Iterator[int]:
     """Yield the processes whose command line names the folder."""
     for entry in Path("/proc").iterdir():

@@ -155,12 +155,6 @@ for each in (lambda: open("/etc/passwd"), socket.socket, lambda: os.pipe()):
     assert done.stdout == "refused\n" * 3
 
 
-def test_a_daemon_imports_nothing_that_reads_documents() -> None:
-    said = "import sys, daycare.daemon; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
-    assert not {"pypdf", "openpyxl", "defusedxml", "bs4", "daycare.formats.parsing"} & {*done.stdout.split()}
-
-
 @pytest.mark.parametrize("said", [b"", b"no", b"[]", b'{"why": 1}', b'{"why": "a\\nb"}', b'{"text": ""}'])
 def test_an_answer_that_is_none_is_an_unreadable_file(said: bytes) -> None:
     with pytest.raises(InvalidError, match="damaged"):

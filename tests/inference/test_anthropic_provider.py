@@ -1,8 +1,6 @@
 """The provider of Anthropic's protocol against the fake server, over real sockets."""
 
 import json
-import subprocess
-import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -434,8 +432,3 @@ async def test_ids_that_the_request_knows_are_made_new(server: FakeAnthropic) ->
     async with provider(server) as made:
         _, done = await run(made, request(user("go"), Message("assistant", called("a")), results("a")))
     assert len({"a", *(call.id for call in done.message.tool_calls)}) == 4
-
-
-def test_importing_the_provider_does_not_import_httpx() -> None:
-    check = "import sys, daycare.inference.anthropic; sys.exit('httpx' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
