@@ -15,6 +15,7 @@ from daycare.base.errors import InvalidError
 from daycare.base.permission import Decision, Rule
 from daycare.features.approvals.call_patterns import CallPattern, PatternWish, pattern_of
 from daycare.features.approvals.records import ApprovalState, CallAction
+from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import open_daemon
 from daycare.testing.fake_connector import FakeConnector
 from tests.approvals.story import ANN, ann, button, settle
@@ -32,7 +33,8 @@ async def asking(folder: Path, unattended: str = "ask") -> AsyncIterator[World]:
     world.pigeon = FakeConnector()  # type: ignore[attr-defined]
     plugins = [world.pigeon.plugin(), world.plugin()]  # type: ignore[attr-defined]
     config = replace(CONFIG, rules=rules, approvals=approvals)
-    async with open_daemon(folder, world.model, config=config, plugins=plugins) as house:
+    world.clock = VirtualClock()
+    async with open_daemon(folder, world.model, config=config, plugins=plugins, clock=world.clock) as house:
         world.house, world.agent = house, await ann(house)
         yield world
 
@@ -154,7 +156,8 @@ async def test_a_job_asks_or_is_refused_as_the_settings_say(
 async def test_no_answer_in_time_is_a_no_that_the_agent_is_told(tmp_path: Path, autojump_clock: object) -> None:
     async with asking(tmp_path) as world:
         await world.order("fetch", url=PAGE)
-        await settle(world.house, 8 * 86_400)
+        world.clock.sleep(8 * 86_400)
+        await settle(world.house, 3_600)
         [it] = await world.requests()
         assert it.state is ApprovalState.EXPIRED and world.sent == []
         await world.say("well?")

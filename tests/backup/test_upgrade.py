@@ -79,7 +79,7 @@ def test_killed_at_any_statement_it_opens_afterwards_with_nothing_lost(tmp_path:
     kills = 0
     earlier = tmp_path / "earlier"
     before = sample(earlier, number)
-    for n in sliced(range(1, 200), 3 if number >= NEWEST - 1 else 7):
+    for n in sliced(range(1, 200), 3 if number >= NEWEST - 6 else 17):
         file = Path(shutil.copy(earlier, tmp_path / f"{n}.db"))
 
         def attempt(file: Path = file, n: int = n) -> None:

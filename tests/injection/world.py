@@ -17,6 +17,7 @@ from daycare.features.approvals.records import Approval, ApprovalState
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.plugin import Plugin, StructTool, ToolContext
 from daycare.store.records import Agent
+from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.obedient import Obedient
@@ -40,6 +41,7 @@ class World:
     """The house. `page` is what the web says, `sent` what a plugin's tools have sent there."""
 
     house: TestDaemon = field(init=False)
+    clock: VirtualClock = field(init=False)
     agent: Agent = field(init=False)
     model: Obedient = field(default_factory=Obedient)
     page: str = ""
