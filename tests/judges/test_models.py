@@ -1,15 +1,14 @@
-"""What the providers send is what the vendors' types allow, and their clients read what the fake servers answer."""
+"""What the providers send is what the vendors' types allow, and their clients read what the fake servers answer.
+
+Their packages are imported by the tests that need them: that takes seconds, in every process that collects tests.
+"""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-import anthropic
-import openai
 import pytest
 import trio
-from anthropic.types import message_create_params
-from openai.types.chat import completion_create_params
 
 from daycare.base.messages import Image, Message, Part, Text, ToolCall, ToolResult
 from daycare.inference.anthropic import AnthropicProvider
@@ -76,16 +75,21 @@ async def test_what_a_provider_sends_is_what_the_vendors_types_allow(
     protocol: str, name: str, nursery: trio.Nursery
 ) -> None:
     body = await _sent(protocol, REQUESTS[name], nursery)
-    judge = strict(f"{protocol}.types", _KINDS[protocol])
+    judge = strict(f"{protocol}.types", _kind(protocol))
     assert faults(judge, body) == []
     assert faults(judge, body | {"never": 1}), "the judge sees a field that there is not"
     assert faults(judge, {each: value for each, value in body.items() if each != "messages"})
 
 
-_KINDS: Final[dict[str, Any]] = {
-    "openai": completion_create_params.CompletionCreateParams,
-    "anthropic": message_create_params.MessageCreateParams,
-}
+def _kind(protocol: str) -> Any:
+    """Return the vendor's type of a request."""
+    if protocol == "openai":
+        from openai.types.chat import completion_create_params
+
+        return completion_create_params.CompletionCreateParams
+    from anthropic.types import message_create_params
+
+    return message_create_params.MessageCreateParams
 
 
 async def _sent(protocol: str, asked: InferRequest, nursery: trio.Nursery) -> dict[str, Any]:
@@ -116,6 +120,8 @@ async def _asks(call: Callable[[], Any]) -> Any:
 
 
 async def test_openais_client_reads_what_the_fake_server_answers(nursery: trio.Nursery) -> None:
+    import openai
+
     async with FakeOpenAI.serve(nursery) as server, AsyncExitStack() as closing:
         client = closing.enter_context(openai.OpenAI(base_url=server.base_url, api_key=KEY, max_retries=0))
         say: Any = {"model": "fake-small", "messages": [{"role": "user", "content": "hi"}]}
@@ -151,6 +157,8 @@ async def test_openais_client_reads_what_the_fake_server_answers(nursery: trio.N
 
 
 async def test_anthropics_client_reads_what_the_fake_server_answers(nursery: trio.Nursery) -> None:
+    import anthropic
+
     async with FakeAnthropic.serve(nursery) as server, AsyncExitStack() as closing:
         client = closing.enter_context(anthropic.Anthropic(base_url=server.base_url, api_key=KEY, max_retries=0))
         say: Any = {"model": "fake-small", "max_tokens": 99, "messages": [{"role": "user", "content": "hi"}]}

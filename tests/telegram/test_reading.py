@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import aiogram
 import pytest
 import telegram
 
@@ -400,7 +399,9 @@ def test_names_are_one_harmless_line() -> None:
 
 
 def test_all_kinds_that_are_read_are_asked_for() -> None:
-    assert set(UPDATES) <= set(aiogram.types.Update.model_fields)
+    from aiogram.types import Update
+
+    assert set(UPDATES) <= set(Update.model_fields)
 
 
 def test_the_key_of_a_message_can_be_made_by_who_sends() -> None:
