@@ -24,6 +24,13 @@ _DROP: Final = (
     "DELETE FROM mcp_tools WHERE server = ?1 AND here = 0 AND tool IN (SELECT tool FROM mcp_tools WHERE server = ?1"
     " ORDER BY here DESC, found_at DESC LIMIT -1 OFFSET ?2)"
 )
+WAIT: Final = "mcp:"  # how the keys of waiting turns begin
+_AWAITED: Final = (
+    "SELECT key, agent_id FROM waits WHERE key GLOB ?1 UNION SELECT s.body ->> '$.wait', t.agent_id FROM steps s"
+    " JOIN turns t USING (turn) WHERE s.state = 'waiting' AND s.body ->> '$.wait' GLOB ?1 AND s.turn IN (SELECT"
+    " max(turn) FROM turns WHERE agent_id IN (SELECT DISTINCT agent_id FROM inbox WHERE state = 0) GROUP BY agent_id)"
+    " AND NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = s.turn)"
+)
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(FoundTool).decode
 
@@ -40,6 +47,14 @@ class McpToolRows(Rows):
             query="SELECT 0",
         ),
     )
+
+    def awaited(self, key: str) -> bool:
+        """Return whether a turn was set aside for a call; of the reader's, so that it takes no time."""
+        return self._reader.execute("SELECT 1 FROM waits WHERE key = ?", (key,)).fetchone() is not None
+
+    async def interrupted(self) -> list[tuple[str, str]]:
+        """Return the calls that turns wait for, (key, agent's id): set aside already, or about to be."""
+        return [(str(key), str(agent)) for key, agent in self._reader.execute(_AWAITED, (f"{WAIT}*",)).fetchall()]
 
     async def find(self, server: str | None = None) -> list[PinnedTool]:
         """Return tools by name, those of one server or all."""

@@ -26,6 +26,7 @@ from daycare.base.errors import DaycareError
 from daycare.features.mcp import frames
 from daycare.features.mcp.frames import (
     FoundTool,
+    McpAnswer,
     McpCall,
     McpCancel,
     McpCode,
@@ -40,6 +41,7 @@ from daycare.features.mcp.frames import (
     McpResult,
     McpSaid,
 )
+from daycare.features.mcp.host.people import CALL, PeopleAsked
 from daycare.features.mcp.host.shapes import argument_flaw, found_tool, text_of
 from daycare.features.mcp.host.transports import Program, TooLongError, url
 
@@ -65,6 +67,7 @@ class McpHost:
         self._tools: dict[str, FoundTool] = {}
         self._calls: dict[int, trio.CancelScope] = {}
         self._changed = trio.Event()
+        self._people = PeopleAsked(outward, self._calls, self._says)
 
     async def run(self, inward: trio.MemoryReceiveChannel[frames.Outward]) -> None:
         """Be connected until that ends by itself, or nobody asks for anything any more; say why."""
@@ -77,6 +80,7 @@ class McpHost:
                     program.connected() if program is not None else url(self._told, self._login(inward)),
                     client_info=types.Implementation(name="daycare", version=daycare.__version__),
                     message_handler=self._hear,
+                    elicitation_callback=self._people.ask if self._told.asks else None,
                     cache=None,
                 )
                 async with self._client:
@@ -187,6 +191,8 @@ class McpHost:
                 case McpCancel():
                     if (scope := self._calls.get(frame.id)) is not None:
                         scope.cancel()
+                case McpAnswer():
+                    self._people.answer(frame)
                 case McpPing():
                     nursery.start_soon(self._ping, frame)
                 case McpOpen() | McpCode():
@@ -203,6 +209,7 @@ class McpHost:
             return
         with trio.CancelScope() as scope:
             self._calls[frame.id] = scope
+            CALL.set(frame.id)
             try:
                 with error_boundary("MCP_CRASHED", "calling"):
                     result = await self._client.call_tool(
@@ -218,6 +225,7 @@ class McpHost:
                     await self._fail(frame, frames.UNSURE, _told(error, self._told.server))
             finally:
                 del self._calls[frame.id]
+                self._people.over(frame.id)
 
     async def _ping(self, frame: McpPing) -> None:
         with error_boundary("MCP_CRASHED", "asking"):

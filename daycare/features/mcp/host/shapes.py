@@ -40,9 +40,9 @@ def found_tool(tool: types.Tool) -> FoundTool:
     reads_only = hints is not None and hints.read_only_hint is True
     refused = _name_flaw(tool.name) or _schema_flaw(tool.input_schema)
     return FoundTool(
-        name=_seen(tool.name, TOOL_NAME_MAX_CHARS),
+        name=seen(tool.name, TOOL_NAME_MAX_CHARS),
         digest=digest,
-        description=_seen(tool.description or tool.title or "", DESCRIPTION_MAX_CHARS),
+        description=seen(tool.description or tool.title or "", DESCRIPTION_MAX_CHARS),
         schema={} if refused else _plain(tool.input_schema),
         reads_only=reads_only,
         repeatable=reads_only or (hints is not None and hints.idempotent_hint is True),
@@ -134,13 +134,13 @@ def _quick(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     """Return a schema whose words hold nothing that nobody sees, and which names no place elsewhere."""
     if isinstance(value, dict):
-        return {_seen(name, 200): _plain(each) for name, each in value.items() if name not in ("$schema", "$id")}
+        return {seen(name, 200): _plain(each) for name, each in value.items() if name not in ("$schema", "$id")}
     if isinstance(value, list):
         return [_plain(each) for each in value]
-    return _seen(value, DESCRIPTION_MAX_CHARS) if isinstance(value, str) else value
+    return seen(value, DESCRIPTION_MAX_CHARS) if isinstance(value, str) else value
 
 
-def _seen(text: str, most: int) -> str:
+def seen(text: str, most: int) -> str:
     """Return a text as a person sees it: without what is hidden in it, and cut."""
     shown = _UNSEEN.sub("", re.sub(r"\s+", " ", text))
     return shown if len(shown) <= most else f"{shown[: most - 6]} [cut]"
