@@ -16,7 +16,7 @@ import trio
 
 from daycare.testing.daemon_process import die_tidily
 from tests.mcp.driven import servers
-from tests.mcp.killed import kills
+from tests.mcp.killed import campaign
 
 
 def main() -> int:
@@ -39,15 +39,11 @@ def main() -> int:
             shares = [wish.kills // wish.jobs + (n < wish.kills % wish.jobs) for n in range(wish.jobs)]
             folders = [_folder(folder, f"kills{n}") for n in range(wish.jobs)]
             with ProcessPoolExecutor(wish.jobs, get_context("spawn"), die_tidily) as pool:
-                found = list(pool.map(_kills, folders, shares, [wish.seed + n for n in range(wish.jobs)]))
+                found = list(pool.map(campaign, folders, shares, [wish.seed + n for n in range(wish.jobs)]))
             result["kills"] = found
             bad |= any(each[kind] for each in found for kind in ("twice", "lost", "untold", "waiting"))
     print(json.dumps(result, indent=None if wish.json else 2))
     return int(bad)
-
-
-def _kills(folder: Path, count: int, seed: int) -> dict[str, object]:
-    return trio.run(kills, folder, count, seed)
 
 
 def _folder(above: str, name: str) -> Path:

@@ -115,6 +115,11 @@ class Round:
         return len(self.known) == len(self.calls)
 
 
+def campaign(folder: Path, count: int, seed: int) -> dict[str, Any]:
+    """Run `kills` in a process of its own."""
+    return trio.run(kills, folder, count, seed)
+
+
 async def kills(folder: Path, count: int, seed: int) -> dict[str, Any]:
     """Kill so often; each call is made at most once, none is lost without a word, and no request waits for ever."""
     chance = random.Random(seed)

@@ -130,10 +130,12 @@ class McpKeeper:
         if self.state == "left_alone":
             more, hint = f"it only fails and is left alone for {self.retry_in_s / 60:.0f} min", "daycare mcp restart"
             return UnavailableError(
-                "MCP_DOWN", f"using {self.name}: {more} ({self.problem})", hint=f"{hint} {self.name}"
+                "MCP_DOWN", f"using {self.name}: {more} ({self.problem}); nothing was done", hint=f"{hint} {self.name}"
             )
         return UnavailableError(
-            "MCP_DOWN", f"using {self.name}: {self.problem or 'it was ended'}", retry_after_s=self.retry_in_s
+            "MCP_DOWN",
+            f"using {self.name}: {self.problem or 'it was ended'}; nothing was done",
+            retry_after_s=self.retry_in_s,
         )
 
     # == one life ======================================================================================================
