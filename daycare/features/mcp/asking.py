@@ -50,7 +50,6 @@ class _Call:
     done: trio.Event = field(default_factory=trio.Event)
     result: McpResult | DaycareError | None = None
     questions: dict[int, trio.CancelScope] = field(default_factory=dict)
-    awaited: bool = False  # its turn was seen to wait
 
     @property
     def wait(self) -> str:
@@ -75,12 +74,14 @@ class AskingCalls:
         """Make a call; a person has `within_s` for each question. Raises what making it raises."""
         call = _Call(pinned, context, await self._core.directory.at(context.path), within_s)
         self._tasks.start_soon(self._run, call, arguments)
+        goes_on = False
         try:
             await _first(call.asked, call.done)
-        except trio.Cancelled:
-            call.scope.cancel()
-            raise
-        if not call.done.is_set():
+            goes_on = not call.done.is_set()
+        finally:
+            if not goes_on:  # the turn was stopped; or it is done, and nothing is left to cancel
+                call.scope.cancel()
+        if goes_on:
             self._aside[call.wait] = call
             return Waiting(key=call.wait, deadline_s=QUESTIONS_MAX * within_s + SPARE_S)
         if isinstance(call.result, McpResult):
@@ -90,10 +91,8 @@ class AskingCalls:
     def committed(self) -> None:
         """Stop calls whose turns wait for them no more, as a person has stopped these."""
         for key, call in list(self._aside.items()):
-            is_awaited = self._rows.awaited(key)
-            if call.awaited and not is_awaited:
+            if not self._rows.awaited(key, call.context.turn, call.context.step):
                 call.scope.cancel()
-            call.awaited = call.awaited or is_awaited
 
     async def _run(self, call: _Call, arguments: dict[str, Any]) -> None:
         with call.scope:

@@ -31,6 +31,10 @@ _AWAITED: Final = (
     " max(turn) FROM turns WHERE agent_id IN (SELECT DISTINCT agent_id FROM inbox WHERE state = 0) GROUP BY agent_id)"
     " AND NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = s.turn)"
 )
+_IS_AWAITED: Final = (
+    "SELECT 1 FROM waits WHERE key = ?1 UNION ALL SELECT 1 FROM steps s WHERE s.turn = ?2 AND s.step = ?3"
+    " AND NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = s.turn)"
+)
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(FoundTool).decode
 
@@ -48,9 +52,9 @@ class McpToolRows(Rows):
         ),
     )
 
-    def awaited(self, key: str) -> bool:
-        """Return whether a turn was set aside for a call; of the reader's, so that it takes no time."""
-        return self._reader.execute("SELECT 1 FROM waits WHERE key = ?", (key,)).fetchone() is not None
+    def awaited(self, key: str, turn: int, step: int) -> bool:
+        """Return whether a turn waits for a call that it made in a step, or is about to; it takes no time to look."""
+        return self._reader.execute(_IS_AWAITED, (key, turn, step)).fetchone() is not None
 
     async def interrupted(self) -> list[tuple[str, str]]:
         """Return the calls that turns wait for, (key, agent's id): set aside already, or about to be."""
