@@ -126,8 +126,9 @@ async def kills(folder: Path, count: int, seed: int) -> dict[str, Any]:
     stubs = {server: Stub(folder / server, tool(name), tool(f"free_{name}")) for server, name in TOOLS.items()}
     sections = _RULES
     for name, stub in stubs.items():
-        it = stub.settings()
-        sections += section(name, list(it.command), readable=list(it.readable), writable=list(it.writable))
+        settings = stub.settings()
+        more = {"readable": list(settings.readable), "writable": list(settings.writable)}
+        sections += section(name, list(settings.command), **more)
     found: dict[str, Any] = {"seed": seed, "kills": 0, "hosts": 0, "twice": [], "lost": [], "untold": [], "waiting": []}
     ends: Counter[str] = Counter()
     uncertain: set[int] = set()

@@ -39,9 +39,7 @@ async def asked(scene: Scene, count: int = 1) -> list[Approval]:
 async def begin(scene: Scene, **arguments: Any) -> None:
     """Let Ann have her agent call the tool that asks; its model has said all it has to say before."""
     SAID.append(key := f"said-{len(SAID)}")
-    await scene.house.talk(
-        "/new", key=f"new-{key}", path="/ann/pigeon", user="ann"
-    )  # in which nobody's words were read
+    await scene.house.talk("/new", key=f"new-{key}", path="/ann/pigeon", user="ann")
     scene.model.enqueue(call((called("stub", "ask"), arguments)), says("Done."))
     await scene.house.say("please", key=key, path="/ann/pigeon", user="ann")
 
@@ -139,7 +137,6 @@ async def test_a_question_that_is_open_when_the_daemon_ends_is_over_and_its_call
         await begin(scene)
         await asked(scene)
         await until(lambda: any(stub.calls))
-        await until(lambda: scene.house.daemon.mcp.servers._asking._aside)
         await until(lambda: scene.house.daemon.mcp.servers._rows._reader.execute("SELECT 1 FROM waits").fetchone())
     async with house_of(tmp_path, location="s.db", stub=stub.settings()) as scene:
         result = await heard(scene, 0, turns=1)

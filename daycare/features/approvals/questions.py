@@ -32,7 +32,7 @@ _EXCERPT_CHARS: Final = 60
 FieldKind = Literal["text", "number", "integer", "yes_no", "choice", "choices"]
 
 
-class QuestionField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class QuestionField(msgspec.Struct, frozen=True, kw_only=True):
     """A field of a form. `options` are the values to choose from, `labels` the same as people read them.
 
     `least` and `most` bound a number, the length of a text, or how many are chosen.
