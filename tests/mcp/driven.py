@@ -47,6 +47,16 @@ class Driven:
         await self.ask("POST", "/v1/mcp/approve", {"server": server, "tools": tools})
         return sorted(tools)
 
+    async def answer(self) -> None:
+        """Answer the next question of a server, or agree to open its page."""
+        with trio.fail_after(READY_S):
+            while not (found := (await self.ask("GET", "/v1/approvals"))["approvals"]):
+                await trio.sleep(0.05)
+        [it] = found
+        fields = {"name": "Bob", "check": "no", "email": "bob@example.org"} if it["question"]["fields"] else {}
+        wish = {"verdict": "approve", "seen": it["content_hash"], "fields": fields}
+        await self.ask("POST", f"/v1/approvals/{it['no']}/decide", wish)
+
     async def call(self, name: str, arguments: dict[str, Any]) -> str:
         """Let a fresh agent make a call; return what its model read of it."""
         self.agents += 1
@@ -102,12 +112,27 @@ async def servers(folder: Path) -> dict[str, Any]:
             readable = [str(there), str(repository)]
             sections += section(name, [node, str(module), *inner], readable=readable, memory_mb=2_048)
         calls["everything"] = ("echo", {"message": "hello there"}, "hello there")
+        calls["everything asks"] = ("trigger-elicitation-request", {}, "bob@example.org")
+        calls["everything shows a page"] = (
+            "trigger-url-elicitation",
+            {"url": "https://example.org/login"},
+            "accept",
+        )
+        calls["everything wants a page"] = (
+            "trigger-url-elicitation",
+            {"url": "https://example.org/login", "errorPath": True},
+            "the user has agreed",
+        )
         calls["filesystem"] = ("read_text_file", {"path": str(repository / "note.txt")}, "milk")
     async with driven(folder, sections) as (house, _, _):
         for name, (tool_name, arguments, expected) in calls.items():
+            server = name.partition(" ")[0]
             began = time.perf_counter()
-            tools = await house.approved(name)
-            said = await house.call(f"{name}__{tool_name}", arguments)
+            tools = await house.approved(server)
+            async with trio.open_nursery() as nursery:
+                if "elicitation" in tool_name:
+                    nursery.start_soon(house.answer)
+                said = await house.call(f"{server}__{tool_name}", arguments)
             spent = round(time.perf_counter() - began, 2)
             found[name] = {"tools": len(tools), "ok": expected in said, "said": said[:200], "seconds": spent}
         status = Path(f"/proc/{(await house.ask('GET', '/v1/status'))['pid']}/status").read_text()

@@ -169,7 +169,7 @@ def form(**field: Any) -> dict[str, Any]:
         (form(type="string", name="a b"), "no name of a field"),
         (form(type="string", name="apiKey"), "a secret"),
         (form(type="string", title="Your passphrase"), "a secret"),
-        (form(type="integer", description="the PIN of your card"), "a secret"),
+        (form(type="integer", title="PIN of your card"), "a secret"),
         (form(type="string", enum=["a\u202eb"]), "cannot be shown"),
         (form(type="string", enum=[{}, 7]), "cannot be shown"),
         (form(type="string", description="x" * 20_000), "bytes"),

@@ -218,7 +218,10 @@ class McpHost:
                 await self._outward.send(McpResult(id=frame.id, text=text_of(result), failed=bool(result.is_error)))
             except DaycareError as error:
                 known = error.__cause__
-                if isinstance(known, MCPError) and known.code != types.CONNECTION_CLOSED:
+                if isinstance(known, MCPError) and known.code == types.URL_ELICITATION_REQUIRED and self._told.asks:
+                    pages = await self._people.pages(known.data)
+                    await self._outward.send(McpResult(id=frame.id, text=pages, failed=True))
+                elif isinstance(known, MCPError) and known.code != types.CONNECTION_CLOSED:
                     text = known.message[: frames.RESULT_MAX_CHARS]  # an answer, too, in words of the server
                     await self._outward.send(McpResult(id=frame.id, text=text, failed=True))
                 else:

@@ -42,8 +42,9 @@ def question(params: types.ElicitRequestParams, number: int, call: int) -> McpQu
         return McpQuestion(id=number, call=call, message=message, url=_page(params.url))
     fields = _fields(params.requested_schema)
     for each in fields:
-        about = " ".join((each.name, each.title, each.description, message))
-        if each.kind in ("text", "number", "integer") and _SECRET.search(_JOINT.sub(" ", about)):
+        names = " ".join((each.name, each.title))
+        about = f"{names} {each.description} {message}" if each.kind == "text" else names
+        if not each.options and _SECRET.search(_JOINT.sub(" ", about)):
             raise QuestionRefusedError(f"{each.name} seems to be a secret: a form must not ask for one, use mode url")
     return McpQuestion(id=number, call=call, message=message, fields=fields)
 

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 import mcp_types as types
 import trio
 from mcp.client.session import ClientRequestContext
+from pydantic import ValidationError
 
 from daycare.features.mcp import frames
 from daycare.features.mcp.frames import McpAnswer, McpUnasked
 from daycare.features.mcp.host.asking import QuestionRefusedError, question
 
+PAGES_MAX: Final = 3  # that one call wants opened first
 CALL: Final = ContextVar[int]("CALL")  # the one that a task works on, as far as transports pass that on
 
 _NOBODY: Final = types.ElicitResult(action="cancel")
@@ -36,7 +38,7 @@ class PeopleAsked:
         self._asked: dict[int, int] = {}  # how many each call has had
 
     async def ask(
-        self, context: ClientRequestContext, params: types.ElicitRequestParams
+        self, context: ClientRequestContext | None, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
         """Return what a person answers; that they do not where nobody can be asked now."""
         call = self._call()
@@ -68,6 +70,18 @@ class PeopleAsked:
             return _NOBODY
         wanted = answer.action == "accept" and isinstance(params, types.ElicitRequestFormParams)
         return types.ElicitResult(action=answer.action, content=answer.fields if wanted else None)
+
+    async def pages(self, data: Any) -> str:
+        """Ask a person to open the pages that a call wants opened before it; return what its agent is told."""
+        try:
+            wanted = types.ElicitationRequiredErrorData.model_validate(data).elicitations[:PAGES_MAX]
+        except ValidationError:
+            return "it wants a page to be opened first, and does not say which"
+        for each in wanted:
+            said = await self.ask(None, each)
+            if not isinstance(said, types.ElicitResult) or said.action != "accept":
+                return "it wants a page to be opened first, and nobody has agreed to that; nothing was done"
+        return "it wants a page to be opened first, which the user has agreed to; call it again when they have done so"
 
     def answer(self, frame: McpAnswer) -> None:
         """Pass on what a person says, unless nobody wants it any more."""
