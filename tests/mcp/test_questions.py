@@ -166,7 +166,7 @@ def form(**field: Any) -> dict[str, Any]:
     [
         (form(type="object", properties={}), "nested"),
         (form(type="array", items={"type": "object"}), "nested"),
-        (form(type="string", name="a b"), "no name of a field"),
+        (form(type="string", name="a b"), "cannot be the name"),
         (form(type="string", name="apiKey"), "a secret"),
         (form(type="string", title="Your passphrase"), "a secret"),
         (form(type="integer", title="PIN of your card"), "a secret"),

@@ -75,7 +75,7 @@ def _fields(schema: Mapping[str, Any]) -> tuple[QuestionField, ...]:
 
 def _field(name: str, it: Any, *, required: bool) -> QuestionField:
     if not _NAME.fullmatch(name) or not isinstance(it, dict):
-        raise QuestionRefusedError(f"{name[:64]!a} is no name of a field: letters, digits, _, . and - are taken")
+        raise QuestionRefusedError(f"{name[:64]!a} cannot be the name of a field: letters, digits, _, . and - can")
     kind, options, labels = _kind(name, it)
     low, high = {"text": ("minLength", "maxLength"), "choices": ("minItems", "maxItems")}.get(
         kind, ("minimum", "maximum")
