@@ -112,6 +112,7 @@ async def servers(folder: Path) -> dict[str, Any]:
             readable = [str(there), str(repository)]
             sections += section(name, [node, str(module), *inner], readable=readable, memory_mb=2_048)
         calls["everything"] = ("echo", {"message": "hello there"}, "hello there")
+        calls["everything paints"] = ("get-tiny-image", {}, "result-1.png, image/png")
         calls["everything asks"] = ("trigger-elicitation-request", {}, "bob@example.org")
         calls["everything shows a page"] = (
             "trigger-url-elicitation",

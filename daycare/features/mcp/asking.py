@@ -27,6 +27,7 @@ from daycare.features.mcp.frames import QUESTIONS_MAX, McpAnswer, McpQuestion, M
 from daycare.features.mcp.interrupted import QUESTION, tell, wait_of
 from daycare.features.mcp.records import PinnedTool
 from daycare.features.mcp.rows import McpToolRows
+from daycare.features.mcp.tools import words
 from daycare.observe import log
 from daycare.plugin import ToolContext, Waiting
 from daycare.store.records import Agent
@@ -105,7 +106,7 @@ class AskingCalls:
             scope.cancel()
         call.done.set()
         if self._aside.pop(call.wait, None) is not None:
-            text, answer, origins = _told(call)
+            text, answer, origins = await _told(call)
             await tell(
                 *(self._core, call.agent, call.wait, call.pinned.tool),
                 *(text, call.context.trace, answer, origins),
@@ -178,10 +179,10 @@ def _answer(question: McpQuestion, it: Approval) -> McpAnswer:
     return McpAnswer(id=question.id, action="decline" if declined else "cancel")
 
 
-def _told(call: _Call) -> tuple[str, Answer, tuple[Origin, ...]]:
+async def _told(call: _Call) -> tuple[str, Answer, tuple[Origin, ...]]:
     """Return what the turn reads of a call that has ended, bounded: it goes by the mail."""
     if isinstance(it := call.result, McpResult):
-        text = f"It did not work: {it.text}" if it.failed else it.text or "(no text)"
+        text = await words(it, call.context)
         if len(text) > TOOL_RESULT_MAX_CHARS:
             text = f"{text[:TOOL_RESULT_MAX_CHARS]}\n[cut: {len(text)} characters in all]"
         return text, Answer(call.wait, ok=True), (Origin.FILE,)

@@ -18,6 +18,8 @@ TOOL_NAME_MAX_CHARS: Final = 128
 DESCRIPTION_MAX_CHARS: Final = 2_000
 SCHEMA_MAX_BYTES: Final = 16_384
 REASON_MAX_CHARS: Final = 300
+FILES_MAX: Final = 4  # of one result, and
+FILES_MAX_BYTES: Final = 2 * 1024 * 1024  # of all of them
 QUESTION_MAX_CHARS: Final = 2_000  # of its words
 URL_MAX_CHARS: Final = 2_000
 QUESTIONS_OPEN_MAX: Final = 8  # of one server
@@ -140,12 +142,21 @@ class McpProgress(McpFrame, frozen=True, kw_only=True, tag="progress"):
     text: str
 
 
+class McpFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a result holds that is no text."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
 class McpResult(McpFrame, frozen=True, kw_only=True, tag="result"):
     """What came of a call; `failed`: the server says that it did not work."""
 
     id: int
     text: str
     failed: bool = False
+    files: tuple[McpFile, ...] = ()
 
 
 class McpFailed(McpFrame, frozen=True, kw_only=True, tag="failed"):

@@ -42,7 +42,7 @@ from daycare.features.mcp.frames import (
     McpSaid,
 )
 from daycare.features.mcp.host.people import CALL, PeopleAsked
-from daycare.features.mcp.host.shapes import argument_flaw, found_tool, text_of
+from daycare.features.mcp.host.shapes import argument_flaw, files_of, found_tool, text_of
 from daycare.features.mcp.host.transports import Program, TooLongError, url
 
 CALLS_MAX: Final = 64
@@ -215,7 +215,8 @@ class McpHost:
                     result = await self._client.call_tool(
                         frame.tool, frame.arguments, progress_callback=self._progress(frame.id)
                     )
-                await self._outward.send(McpResult(id=frame.id, text=text_of(result), failed=bool(result.is_error)))
+                said, files = text_of(result), files_of(result)
+                await self._outward.send(McpResult(id=frame.id, text=said, failed=bool(result.is_error), files=files))
             except DaycareError as error:
                 known = error.__cause__
                 if isinstance(known, MCPError) and known.code == types.URL_ELICITATION_REQUIRED and self._told.asks:
