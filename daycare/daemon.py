@@ -122,7 +122,7 @@ class Daemon(Kernel):
             ShellFeature(core, self.workspaces, self.skills.skills),
             TrafficFeature(store, clock, self.supervisor.failures.trouble_of),
         ]
-        self.mcp = McpFeature(core, self.catalogue, self.home.path / "mcp", people.keyring, warn)
+        self.mcp = McpFeature(core, self.approvals, self.catalogue, self.home.path / "mcp", people.keyring, warn)
         able += [self.mcp, Dashboard(), LogsFeature(self.home.log_file)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)

@@ -224,6 +224,8 @@ class Thinker:
         message, status = answer
         await with_retry(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
         course.results.append(message)
+        if uncertain(message):
+            course.warnings.append(warning(call))
         self._tool_finished(course, step.step, call, status)
 
     async def _replay_started(self, course: Course, step: Step) -> None:

@@ -46,7 +46,7 @@ def answer_to(call: ToolCall, step: Step, rows: Sequence[InboxRow], at_ms: int) 
     if not found or not step.wait:
         return None
     it, answer = min(found, key=lambda each: each[0].late)  # one that came goes before the word that none came in time
-    status = "ok" if it.ok else "error"
+    status = "uncertain" if it.unsure else "ok" if it.ok else "error"
     return tool_message(call, f"{answer.sender}: {answer.text}", status, at_ms, answer.origins, answer.told), status
 
 

@@ -68,12 +68,16 @@ class AgentQuestion(msgspec.Struct, frozen=True, omit_defaults=True, tag="questi
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True, tag="answer"):
-    """It is what became of something asked for under the key `wait`; `late`: only that none came in time."""
+    """It is what became of something asked for under the key `wait`; `late`: only that none came in time.
+
+    `unsure`: nobody knows what became of it.
+    """
 
     wait: str
     ok: bool = False
     session: int | None = None
     late: bool = False
+    unsure: bool = False
 
 
 class JobRun(msgspec.Struct, frozen=True, omit_defaults=True, tag="job"):

@@ -15,6 +15,7 @@ from daycare.base.path import Pattern, check_name
 from daycare.base.toml_positions import Key
 
 MCP_SERVERS_MAX: Final = 32
+MCP_QUESTION_MAX_S: Final = 3_600
 MCP_CALL_MAX_S: Final = 60  # with the time to start it less than any call of a tool may take
 
 _is_server: Final = re.compile(r"[a-z][a-z0-9-]{0,19}").fullmatch
@@ -34,6 +35,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     A program sees the system, `readable`, and may write `writable` and a folder of its own; `env` are its variables,
     `secrets` those whose values are stored, by name. `sandbox = false` lets it do what the daemon may.
 
+    `question_s` is how long a person has to answer what it asks during a call; 0: it asks nobody anything.
+
     `trust_annotations`: what the server says of a tool that only reads is believed, so that nobody is asked before it.
     """
 
@@ -51,6 +54,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: bool = True
     trust_annotations: bool = False
     timeout_s: Annotated[float, Meta(ge=1, le=MCP_CALL_MAX_S)] = 60.0
+    question_s: Annotated[float, Meta(ge=0, le=MCP_QUESTION_MAX_S)] = 600.0
     calls_max: Annotated[int, Meta(ge=1, le=32)] = 4
     idle_s: Annotated[float, Meta(ge=0, le=86_400)] = 900.0
     memory_mb: Annotated[int, Meta(ge=64, le=1_048_576)] = 1_024

@@ -15,10 +15,12 @@ from daycare.base.errors import InvalidError
 from daycare.base.permission import Decision, Rule
 from daycare.features.approvals.call_patterns import CallPattern, PatternWish, pattern_of
 from daycare.features.approvals.records import ApprovalState, CallAction
+from daycare.features.approvals.service import ApprovalAsk
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import open_daemon
 from daycare.testing.fake_connector import FakeConnector
 from tests.approvals.story import ANN, ann, button, settle
+from tests.approvals.story import asking as story_asking
 from tests.injection.world import CONFIG, World, ordered
 
 PAGE = "https://example.org/"
@@ -215,3 +217,18 @@ async def test_the_network_lists_grants_and_takes_them_back(tmp_path: Path, auto
             assert (await client.post("/v1/approvals/grants/7/revoke", json={})).status_code == 404
             assert (await client.post("/v1/approvals/grants/1/revoke", json={})).status_code == 200
             assert (await client.get("/v1/approvals")).json()["calls"] == []
+
+
+async def test_what_a_dead_agent_wanted_to_do_is_withdrawn_and_what_it_wanted_kept_is_not(
+    autojump_clock: object, tmp_path: Path
+) -> None:
+    async with asking(tmp_path) as world:
+        house = world.house
+        helper = await house.agent("/ann/agent/helper")
+        call = ApprovalAsk(kind="call", action=CallAction(tool="fetch", arguments={"url": PAGE}), turn=1, step=1)
+        asked = await house.daemon.approvals.request(helper, call)
+        noted = await house.daemon.approvals.request(helper, story_asking(helper, "- likes tea\n"))
+        await house.store.agents.set_state(helper.id, "dead", "its work is done")
+        it = await house.daemon.approvals.get(asked.no)
+        assert (it.state, it.why) == (ApprovalState.STALE, "the agent that asked for it has ended")
+        assert (await house.daemon.approvals.get(noted.no)).state is ApprovalState.PENDING

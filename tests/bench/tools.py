@@ -181,7 +181,7 @@ async def _of_server(house: TestDaemon, stub: Stub, *, sandbox: bool) -> Step:
             await trio.sleep(0.05)
     found = await servers.tools("stub")
     [pinned] = await servers.approve("stub", {"echo": found[0].now.digest}, "bench")
-    return partial(servers.call, pinned, {"text": "hi"}, lambda _: None)
+    return partial(servers.call, pinned, {"text": "hi"})
 
 
 @contextmanager

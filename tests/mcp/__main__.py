@@ -8,12 +8,15 @@ import json
 import random
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import trio
 
 from daycare.testing.daemon_process import die_tidily
-from tests.mcp.driven import kills, servers
+from tests.mcp.driven import servers
+from tests.mcp.killed import campaign
 
 
 def main() -> int:
@@ -21,6 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mcp", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=1, help="daemons that are killed at the same time")
     parser.add_argument("--only", choices=("servers", "kills"))
     parser.add_argument("--json", action="store_true")
     wish = parser.parse_args()
@@ -32,8 +36,12 @@ def main() -> int:
             said = result["servers"] = trio.run(servers, _folder(folder, "servers"))
             bad |= any(isinstance(each, dict) and not each["ok"] for each in said.values())
         if wish.only != "servers":
-            told = result["kills"] = trio.run(kills, _folder(folder, "kills"), wish.kills, wish.seed)
-            bad |= bool(told["twice"] or told["lost"])
+            shares = [wish.kills // wish.jobs + (n < wish.kills % wish.jobs) for n in range(wish.jobs)]
+            folders = [_folder(folder, f"kills{n}") for n in range(wish.jobs)]
+            with ProcessPoolExecutor(wish.jobs, get_context("spawn"), die_tidily) as pool:
+                found = list(pool.map(campaign, folders, shares, [wish.seed + n for n in range(wish.jobs)]))
+            result["kills"] = found
+            bad |= any(each[kind] for each in found for kind in ("twice", "lost", "untold", "waiting"))
     print(json.dumps(result, indent=None if wish.json else 2))
     return int(bad)
 

@@ -1,7 +1,6 @@
 """A real daemon with real servers, driven over its API by a model that does what it is told; and killed at times."""
 
 import json
-import random
 import shutil
 import subprocess
 import time
@@ -16,7 +15,6 @@ import trio
 from daycare.testing.daemon_process import DaemonProcess, ThrowawayHome, client_of
 from daycare.testing.obedient import obey_server
 from daycare.testing.openai_server import FakeOpenAI
-from tests.mcp.house import Stub, tool
 
 NPM = ("@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem")
 USER = "me"  # of a home that made itself
@@ -48,6 +46,16 @@ class Driven:
         tools = {each["tool"]: each["digest"] for each in shown if each["state"] in ("new", "changed")}
         await self.ask("POST", "/v1/mcp/approve", {"server": server, "tools": tools})
         return sorted(tools)
+
+    async def answer(self) -> None:
+        """Answer the next question of a server, or agree to open its page."""
+        with trio.fail_after(READY_S):
+            while not (found := (await self.ask("GET", "/v1/approvals"))["approvals"]):
+                await trio.sleep(0.05)
+        [it] = found
+        fields = {"name": "Bob", "check": "no", "email": "bob@example.org"} if it["question"]["fields"] else {}
+        wish = {"verdict": "approve", "seen": it["content_hash"], "fields": fields}
+        await self.ask("POST", f"/v1/approvals/{it['no']}/decide", wish)
 
     async def call(self, name: str, arguments: dict[str, Any]) -> str:
         """Let a fresh agent make a call; return what its model read of it."""
@@ -104,60 +112,30 @@ async def servers(folder: Path) -> dict[str, Any]:
             readable = [str(there), str(repository)]
             sections += section(name, [node, str(module), *inner], readable=readable, memory_mb=2_048)
         calls["everything"] = ("echo", {"message": "hello there"}, "hello there")
+        calls["everything paints"] = ("get-tiny-image", {}, "result-1.png, image/png")
+        calls["everything asks"] = ("trigger-elicitation-request", {}, "bob@example.org")
+        calls["everything shows a page"] = (
+            "trigger-url-elicitation",
+            {"url": "https://example.org/login"},
+            "accept",
+        )
+        calls["everything wants a page"] = (
+            "trigger-url-elicitation",
+            {"url": "https://example.org/login", "errorPath": True},
+            "the user has agreed",
+        )
         calls["filesystem"] = ("read_text_file", {"path": str(repository / "note.txt")}, "milk")
     async with driven(folder, sections) as (house, _, _):
         for name, (tool_name, arguments, expected) in calls.items():
+            server = name.partition(" ")[0]
             began = time.perf_counter()
-            tools = await house.approved(name)
-            said = await house.call(f"{name}__{tool_name}", arguments)
+            tools = await house.approved(server)
+            async with trio.open_nursery() as nursery:
+                if "elicitation" in tool_name:
+                    nursery.start_soon(house.answer)
+                said = await house.call(f"{server}__{tool_name}", arguments)
             spent = round(time.perf_counter() - began, 2)
             found[name] = {"tools": len(tools), "ok": expected in said, "said": said[:200], "seconds": spent}
         status = Path(f"/proc/{(await house.ask('GET', '/v1/status'))['pid']}/status").read_text()
         found["daemon_rss_mb"] = int(status.split("VmRSS:")[1].split()[0]) // 1024
     return found
-
-
-async def kills(folder: Path, count: int, seed: int) -> dict[str, Any]:
-    """Kill the daemon at random times around calls; each is made at most once, and none is lost without a word."""
-    chance = random.Random(seed)
-    stub = Stub(folder / "stub", tool("slow"))
-    it = stub.settings()
-    more = {"readable": list(it.readable), "writable": list(it.writable)}
-    found: dict[str, Any] = {"seed": seed, "kills": 0, "done": 0, "uncertain": 0, "twice": [], "lost": []}
-    async with driven(folder, section("stub", list(it.command), **more)) as (house, home, first):
-        await house.approved("stub")
-        await house.call("stub__slow", {"n": -1, "s": 0})
-        daemon = first
-        for number in range(count):
-            path = f"/{USER}/agent/k{number}"
-            await house.ask("POST", "/v1/agents", {"path": path})
-            order = f'CALL stub__slow {{"n": {number}, "s": 1.0}}'
-            await house.ask("POST", "/v1/messages", {"text": order, "path": path})
-            await trio.sleep(chance.uniform(0.5, 6.0))
-            await daemon.kill()
-            found["kills"] += 1
-            daemon = DaemonProcess(home)
-            try:
-                await daemon.ready()
-                with trio.fail_after(READY_S):
-                    while not (text := await _result(house, path)):
-                        await trio.sleep(0.1)
-            except BaseException:
-                await daemon.kill()
-                raise
-            made = sum(f'"n": {number},' in line for line in stub.calls)
-            if made > 1:
-                found["twice"].append(number)
-            if "uncertain" in text:
-                found["uncertain"] += 1
-            elif "slept" in text and made == 1:
-                found["done"] += 1
-            else:
-                found["lost"].append(text[:200])
-        await daemon.kill()
-    return found
-
-
-async def _result(house: Driven, path: str) -> str:
-    said = (await house.ask("GET", "/v1/agent", path=path))["history"]
-    return next((part["text"] for each in said for part in each["parts"] if part.get("type") == "tool_result"), "")

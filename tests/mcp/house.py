@@ -45,9 +45,9 @@ class Stub:
 
 
 @asynccontextmanager
-async def house_of(tmp: Path, **servers: McpServer) -> AsyncIterator[Scene]:
-    """A house that begins with these; files of the store, so that another one can go on."""
-    async with scene_of(tmp, replace(settings(), mcp=servers)) as scene:
+async def house_of(tmp: Path, *, location: str = "memory:", **servers: McpServer) -> AsyncIterator[Scene]:
+    """A house that begins with these; with a file as `location` another one can go on."""
+    async with scene_of(tmp, replace(settings(), mcp=servers), location=location) as scene:
         yield scene
 
 

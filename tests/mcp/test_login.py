@@ -40,10 +40,10 @@ async def test_a_person_logs_in_once_and_what_that_leaves_is_sealed_and_renewed(
                 [tool] = await servers.tools("guarded")
                 with patience():
                     while scene.house.store.secrets.get("mcp-login.guarded") == sealed:  # until it is renewed
-                        await servers.call(tool, {}, lambda _: None)
+                        await servers.call(tool, {})
                         await trio.sleep(0.2)
                     await servers.restart("guarded")
-                    result = await servers.call(tool, {}, lambda _: None)
+                    result = await servers.call(tool, {})
                 assert result.text == "under the old oak"
         finally:
             guarded.kill()

@@ -8,6 +8,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError, DaycareError, UncertainError
+from daycare.features.mcp.connection import CallEars
 from daycare.features.mcp.records import PinnedTool
 from tests.approvals.story import only
 from tests.mcp.house import Stub, approve_all, house_of, offered, patience, state, tool, until
@@ -21,7 +22,7 @@ async def _pinned(scene: Scene, name: str) -> PinnedTool:
 
 async def _call(scene: Scene, name: str, **arguments: object) -> str:
     pinned = await _pinned(scene, name)
-    return (await scene.house.daemon.mcp.servers.call(pinned, arguments, lambda _: None)).text
+    return (await scene.house.daemon.mcp.servers.call(pinned, arguments)).text
 
 
 async def test_a_tool_is_there_once_a_person_approved_of_it_and_what_it_says_is_words_of_others(
@@ -44,7 +45,7 @@ async def test_a_tool_is_there_once_a_person_approved_of_it_and_what_it_says_is_
             seen = json.loads(await _call(scene, "env"))
             assert seen["COLOUR"] == "blue" and not {each for each in seen if "DAYCARE" in each or "PYTEST" in each}
             told: list[str] = []
-            await servers.call(await _pinned(scene, "slow"), {}, told.append)
+            await servers.call(await _pinned(scene, "slow"), {}, lambda _: CallEars(told.append))
             assert told == ["1 of 2"]
             assert (await run(scene, "stub__fails", {}, step=9)).text.startswith(("It did not work", "proposed"))
         assert stub.calls[0] == 'echo {"text": "hi"}' and stub.calls.count('echo {"text": "again"}') == 0
@@ -60,7 +61,7 @@ async def test_a_tool_that_changes_is_gone_until_somebody_approves_of_it_again(t
             assert await _call(scene, "flip") == "flipped"
             await until(lambda: offered(scene) == set())
             with pytest.raises(ConflictError, match="changed what it says"):
-                await servers.call(before, {}, lambda _: None)
+                await servers.call(before, {})
             assert len(stub.calls) == 1
             with pytest.raises(ConflictError, match="not what you have seen"):
                 await servers.approve("stub", {"echo": before.now.digest}, "test")

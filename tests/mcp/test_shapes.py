@@ -1,5 +1,6 @@
 """What a server says of its tools: bounded, without what nobody sees, and under names that no other tool has."""
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from daycare.agent import tokens
 from daycare.base.mcp_settings import McpServer, flaws
 from daycare.config import parsed
 from daycare.features.approvals.findings import findings_of
-from daycare.features.mcp.host.shapes import argument_flaw, found_tool
+from daycare.features.mcp.frames import FILES_MAX
+from daycare.features.mcp.host.shapes import argument_flaw, files_of, found_tool
 from daycare.features.mcp.records import PinnedTool
 from daycare.features.mcp.tools import McpTool, called
 from daycare.testing.daemon import open_daemon
@@ -50,6 +52,20 @@ def test_each_word_that_a_server_says_counts_and_what_nobody_sees_is_not_shown()
     digests.add(found_tool(made(description="Adds numbers", outputSchema={"type": "object"})).digest)
     assert len(digests) == 5
     assert found_tool(made(description="Adds numbers")) == plain
+
+
+def test_what_is_no_text_comes_as_files_as_far_as_it_is_not_too_much() -> None:
+    small = {"type": "image", "data": base64.b64encode(b"\x89PNG").decode(), "mimeType": "image/png"}
+    large = {"type": "audio", "data": base64.b64encode(b"x" * 3_000_000).decode(), "mimeType": "audio/wav"}
+    odd = {"type": "image", "data": "!!!", "mimeType": "image/png"}
+    blob = {"type": "resource", "resource": {"uri": "file:///x", "blob": "eHg=", "mimeType": "<b>"}}
+    result = types.CallToolResult.model_validate({"content": [small, large, odd, blob, *[small] * 9]})
+    files = files_of(result)
+    assert [(each.name, each.media_type, each.data) for each in files[:2]] == [
+        ("result-1.png", "image/png", b"\x89PNG"),
+        ("result-2.bin", "application/octet-stream", b"xx"),
+    ]
+    assert len(files) == FILES_MAX
 
 
 def test_arguments_are_looked_at_without_the_servers_own_regular_expressions() -> None:

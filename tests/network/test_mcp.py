@@ -8,7 +8,7 @@ import httpx
 import trio
 from msgspec.structs import replace
 
-from daycare.features.mcp.connection import McpConnection
+from daycare.features.mcp.connection import CallEars, McpConnection
 from daycare.features.mcp.frames import FoundTool, McpListed, McpOpen
 from daycare.features.mcp.hosts import McpHosts
 from daycare.observe import log
@@ -80,7 +80,7 @@ async def _asked(opening: McpOpen) -> tuple[tuple[FoundTool, ...], str]:
             nursery.start_soon(run)
             await connection.ready.wait()
             tool = next(each for each in found[0].tools if each.name == "list_agents")
-            text = (await connection.call(tool.name, tool.digest, {}, 30, lambda _: None)).text
+            text = (await connection.call(tool.name, tool.digest, {}, 30, CallEars())).text
             connection.finish("")
     return found[0].tools, text
 

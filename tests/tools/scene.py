@@ -94,9 +94,10 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene_of(tmp: Path, config: Config, *plugins: Plugin) -> AsyncIterator[Scene]:
+async def scene_of(tmp: Path, config: Config, *plugins: Plugin, location: str = "memory:") -> AsyncIterator[Scene]:
     model = Scripted()
-    async with open_daemon(tmp, model, config=config, plugins=[FakeConnector().plugin(), *plugins]) as house:
+    plugins = (FakeConnector().plugin(), *plugins)
+    async with open_daemon(tmp, model, config=config, plugins=plugins, location=location) as house:
         yield Scene(house, model, await ann(house))
 
 

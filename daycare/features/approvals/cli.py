@@ -148,6 +148,41 @@ def reject(
     _check_done(done, "rejecting")
 
 
+@command(
+    app,
+    "answer",
+    examples="daycare approvals answer 12 tea\ndaycare approvals answer 12 drink=tea sugar=no\n"
+    "daycare approvals answer 12 --dismiss",
+)
+def answer(
+    cli: Cli,
+    number: Number,
+    answers: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", show_default=False)] = None,
+    *,
+    dismiss: Annotated[bool, typer.Option("--dismiss", help="Leave it unanswered.")] = False,
+    user: User = None,
+) -> None:
+    """Answer what an MCP server asks while it works on a call. The answer goes to that server; `reject` declines."""
+    with cli.connect() as client:
+        it = _get(client, number)
+        if it["question"] is None:
+            what = f"answering request {number}: it is no question"
+            raise InvalidError("USAGE", what, hint=f"daycare approvals show {number}")
+        given = _given(it["question"]["fields"], answers or [])
+        if not cli.json:
+            show(approval_view(it))
+        wish = {"verdict": "dismiss"} if dismiss else {"verdict": "approve", "fields": given}
+        _decide(cli, client, it, {**wish, "user": user})
+
+
+def _given(fields: Sequence[Json], answers: Sequence[str]) -> Json:
+    if len(fields) == 1 and len(answers) == 1 and not answers[0].startswith(f"{fields[0]['name']}="):
+        return {fields[0]["name"]: answers[0]}
+    if wrong := [each for each in answers if "=" not in each]:
+        raise InvalidError("USAGE", f"answering with {wrong[0]!r}: expected NAME=VALUE", hint="see its fields: show")
+    return dict(each.split("=", 1) for each in answers)
+
+
 @command(app, "undo", examples="daycare approvals undo 12")
 def undo(cli: Cli, number: Number, *, user: User = None) -> None:
     """Take back what an approved request did, as long as nothing was changed since."""
@@ -238,8 +273,8 @@ def approval_view(it: Json) -> Any:
     for flag in (*it["flags"], *it["warnings"]):
         text.append(visible(f"! {flag}").replace("\n", " ") + "\n", "bold red")
     text.append("\n")
-    if it["verb"] == "call" and not it["where"]:
-        text.append(visible(it["text"]))  # it changes no text: these are its arguments
+    if it["verb"] in ("call", "answer") and not it["where"]:
+        text.append(visible(it["text"]))  # it changes no text: these are its arguments, or a question
         return text
     for each in visible(it["diff"]).rstrip("\n").split("\n"):
         text.append(f"{each}\n", _COLORS.get(each[:1], ""))
@@ -261,6 +296,9 @@ def _check_done(done: Json, doing: str) -> None:
 
 
 def _done(it: Json) -> str:
+    if it["verb"] == "answer":
+        how = {"approved": "answered", "rejected": "declined, or left unanswered"}.get(it["state"], it["state"])
+        return plain(f"{how}: request {it['no']}; {it['document']} goes on with that")
     if it["state"] == "rejected":
         return plain(f"rejected: request {it['no']}")
     if it["verb"] == "call":

@@ -16,7 +16,8 @@ from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import CHOICES_MAX, GRANT_MAX_S
 from daycare.base.messages import Choice
 from daycare.features.approvals.call_patterns import PatternWish, pattern_of
-from daycare.features.approvals.records import Approval, ApprovalState, CallAction
+from daycare.features.approvals.questions import QuestionAction, typed
+from daycare.features.approvals.records import SEEN_MIN_CHARS, Approval, ApprovalState, CallAction
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService, Approver, Verdict, batch_hash
 from daycare.features.approvals.views import line, name_of, quoted, quoted_inline
@@ -53,6 +54,8 @@ class ApprovalCommands:
         commands.add("approve", Command("let a request be carried out [NUMBER]", self._approve, hidden=True))
         commands.add("reject", Command("refuse a request [NUMBER, and why]", self._reject, hidden=True))
         commands.add("edit", Command("change what a request would write [NUMBER TEXT]", self._edit, hidden=True))
+        commands.add("answer", Command("answer what a server asks [NUMBER ANSWER]", self._answer, hidden=True))
+        commands.add("dismiss", Command("leave unanswered what a server asks [NUMBER]", self._dismiss, hidden=True))
         commands.add("undo", Command("take back what a request did [NUMBER]", self._undo, hidden=True))
 
     async def _list(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
@@ -171,6 +174,8 @@ class ApprovalCommands:
         by = await self._who(row)
         words = rest.split(maxsplit=1)
         it = await self._request(words[0] if words else "")
+        if isinstance(it.action, QuestionAction):  # a reply to the message that shows it
+            return await self._answer(agent, lane, row, rest)
         if len(words) > 1:
             return await self._decided(agent, by, it, "edit", it.content_hash, text=_ended(it, words[1]))
         if it.decider != by.user or not self._is_open(it) or not _is_here(agent, it):
@@ -182,6 +187,25 @@ class ApprovalCommands:
             f" I show you what it would change before anything is written. The text is now:\n\n{now}",
             shows=Shows(it.no, ""),  # for replies; the change itself is not in it
         )
+
+    async def _answer(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
+        by = await self._who(row)
+        number, _, said = rest.partition(" ")
+        it = await self._request(number)
+        if not isinstance(it.action, QuestionAction):
+            return await self._shown(agent, by, it)
+        first, _, more = said.strip().partition(" ")
+        pressed = len(first) >= SEEN_MIN_CHARS and it.content_hash.startswith(first)
+        if not pressed and not (said.strip() and await self._rows.was_shown(it.no, it.content_hash, agent.user)):
+            return await self._shown(agent, by, it)
+        fields = typed(it.action.fields, (more if pressed else said).strip())
+        return await self._decided(agent, by, it, "approve", it.content_hash, fields=fields)
+
+    async def _dismiss(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
+        it = await self._request(rest.split()[0] if rest else "")
+        if not isinstance(it.action, QuestionAction):
+            return await self._shown(agent, await self._who(row), it)
+        return await self._decided(agent, await self._who(row), it, "dismiss", it.content_hash)
 
     async def _undo(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         by = await self._who(row)
@@ -199,11 +223,12 @@ class ApprovalCommands:
         text: str = "",
         why: str = "",
         more: PatternWish | None = None,
+        fields: dict[str, str] | None = None,
     ) -> CommandAnswer:
         """Decide, and say so; what is not decided by this, or not yet, is shown as it is."""
         before = ""
         try:
-            it = await self._service.decide(it.no, verdict, by, seen, text=text, why=why, more=more)
+            it = await self._service.decide(it.no, verdict, by, seen, text=text, why=why, more=more, fields=fields)
             if it.state is not ApprovalState.PENDING:
                 return _said(it)
         except ConflictError as error:
@@ -243,6 +268,9 @@ def _is_here(agent: Agent, it: Approval) -> bool:
 
 
 def _said(it: Approval) -> CommandAnswer:
+    if isinstance(it.action, QuestionAction) and it.state is not ApprovalState.STALE:
+        how = "Left unanswered" if it.action.dismissed else "Declined" if it.action.answer is None else "Answered"
+        return CommandAnswer(f"{how}: request {it.no}. {quoted_inline(it.action.server)} goes on with that.")
     if it.state is ApprovalState.REJECTED:
         more = "" if it.why else f" /reject {it.no} WHY would have told it why."
         return CommandAnswer(f"Rejected: request {it.no}. Nothing was changed.{more}")

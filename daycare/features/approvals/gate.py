@@ -16,18 +16,17 @@ from msgspec.structs import replace
 
 from daycare.agent.prompt import is_helper
 from daycare.agent.provenance import Provenance
-from daycare.base.messages import Origin, ToolCall
-from daycare.base.path import Kind, Path
+from daycare.base.messages import ToolCall
 from daycare.base.tool import ToolSpec
 from daycare.features.approvals.records import Approval, ApprovalState, CallAction
 from daycare.features.approvals.rows import APPROVED_CALL, ApprovalRows
 from daycare.features.approvals.service import ApprovalAsk, ApprovalsService
+from daycare.features.approvals.unattended import is_unattended
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Turn, User
 from daycare.store.sqlite.store import Store
 
 KIND: Final = "call"
-_UNATTENDED: Final = (Kind.CRON, Kind.TASK)
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class ApprovalGate:
         action = replace(wanted, others=bool(read.others))
         if await self.service.is_granted(agent, action, turn.session):
             return ""
-        if self.live.now.approvals.unattended == "deny" and await self._is_unattended(agent, turn):
+        if self.live.now.approvals.unattended == "deny" and await is_unattended(self.store, agent, turn.turn):
             return (
                 f"{call.name} is not permitted: a person would have to say yes, and nobody is asked for what runs by"
                 ' itself ([approvals] unattended = "deny"). Go on without it.'
@@ -107,13 +106,6 @@ class ApprovalGate:
         _, rows, _ = await self.store.turns.load(turn.turn)
         told = self.provenance.of_turn(rows, ()) + await self.provenance.before(agent, user, turn, ())
         return bool(told.others)
-
-    async def _is_unattended(self, agent: Agent, turn: Turn) -> bool:
-        """Return whether no person has begun a turn: it is of a job or a task, or of a helper of one."""
-        if Path.stored(agent.path, Kind(agent.kind)).root.kind in _UNATTENDED:
-            return True
-        _, rows, _ = await self.store.turns.load(turn.turn)
-        return all(row.envelope.origin in (Origin.CRON, Origin.WEBHOOK) for row in rows)
 
 
 def _told(it: Approval, tool: str, because: str) -> str:

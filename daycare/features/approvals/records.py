@@ -13,6 +13,7 @@ from daycare.base.documents import Layer, Place, check_text, digest
 from daycare.base.errors import ConflictError
 from daycare.base.messages import Origin
 from daycare.base.sections import added
+from daycare.features.approvals.questions import QuestionAction
 from daycare.store.records import Agent, Reply
 
 SEEN_MIN_CHARS = 8  # of a content hash: as many as a button carries
@@ -121,7 +122,7 @@ class CallAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return replace(self, arguments={"": instead}, old=None, new=None)
 
 
-Action = DocumentAction | CallAction
+Action = DocumentAction | CallAction | QuestionAction
 
 
 class NewApproval(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,8 +265,8 @@ def measured(action: Action, before: str | None) -> str | None:
     Raises `InvalidError` for what cannot be kept, `ConflictError` APPROVAL_POINTLESS where nothing would change.
     """
     after = action.after(before)
-    if isinstance(action, CallAction):
-        check_text(action.text, action.tool)
+    if not isinstance(action, DocumentAction):
+        check_text(action.text, action.name)
         return after
     if after is not None:
         check_text(after, str(action.place))

@@ -25,6 +25,7 @@ from daycare.base.limits import (
 )
 from daycare.base.scope import is_subusers
 from daycare.features.approvals.call_patterns import CallPattern, PatternGrant, PatternWish, pattern_of
+from daycare.features.approvals.questions import FIELDS_MAX, AskedQuestion, QuestionAction
 from daycare.features.approvals.records import (
     SEEN_MIN_CHARS,
     Approval,
@@ -61,6 +62,7 @@ _LISTED = {
     "pattern": CallPattern | None,
     "pattern_text": str,
     "others": bool,
+    "question": AskedQuestion | None,
 }
 _CALLS_GRANTED = With(PatternGrant, {"path": str, "title": str})
 _SHOWN = _LISTED | {"text": str, "diff": str, "warnings": list[str], "asked": AskedWords | None}
@@ -82,14 +84,17 @@ class ApprovalsQuery(RequestDocument, frozen=True, kw_only=True):
 class DecisionBody(RequestDocument, frozen=True, kw_only=True):
     """A decision on what was seen: `seen` is the content hash or its beginning; `text` is the new one of an edit.
 
+    A question is answered by approving it with `fields`, declined by rejecting it, or left unanswered (`dismiss`).
+
     `more` are calls of the same tool that are approved with it in advance; a request proposes a `pattern` for these.
     """
 
-    verdict: Literal["approve", "edit", "reject"]
+    verdict: Literal["approve", "edit", "reject", "dismiss"]
     seen: _Seen
     text: Annotated[str, msgspec.Meta(max_length=DOCUMENT_MAX_BYTES)] = ""
     why: _Why = ""
     more: PatternWish | None = None
+    fields: Annotated[dict[str, Any], msgspec.Meta(max_length=FIELDS_MAX)] | None = None
     user: str | None = None
 
 
@@ -208,6 +213,7 @@ class ApprovalRoutes:
             text=wish.text,
             why=wish.why,
             more=wish.more,
+            fields=wish.fields,
         )
         return answer(
             (await self._shown(caller_of(request), [it]))[0] if it.state is ApprovalState.PENDING else _listed(it)
@@ -323,6 +329,7 @@ def _listed(it: Approval) -> dict[str, Any]:
         "pattern": pattern_of(it.action) if isinstance(it.action, CallAction) and not it.alone else None,
         "pattern_text": str(pattern_of(it.action)) if isinstance(it.action, CallAction) else "",
         "others": isinstance(it.action, CallAction) and it.action.others,
+        "question": it.action.asked if isinstance(it.action, QuestionAction) else None,
     }
 
 

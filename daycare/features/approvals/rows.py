@@ -13,6 +13,7 @@ from daycare.features.approvals import rows_deciding as deciding
 from daycare.features.approvals import rows_grants, rows_room
 from daycare.features.approvals import rows_requests as rows
 from daycare.features.approvals.call_patterns import PatternGrant, PatternWish
+from daycare.features.approvals.questions import QuestionAction
 from daycare.features.approvals.records import (
     GRANTABLE,
     Approval,
@@ -98,16 +99,20 @@ class ApprovalRows(Rows):
         why: str = "",
         once: bool = False,
         more: PatternWish | None = None,
+        answered: QuestionAction | None = None,
     ) -> tuple[Approval, bool]:
         """Decide a request, do what it asks for, and tell the agent, all or nothing; return whether it was new.
 
         `seen` is the content hash that the decider saw, its first 8 characters at least; `by` is their connector key.
-        A repeat of the very same decision is an error only with `once`. `more` is what is approved with it in advance:
+        A repeat of the very same decision is an error only with `once`. `answered` is a question as it was answered,
+        which the server that asked is to be told. `more` is what is approved with it in advance:
         raises as `check_wish`, and `BusyError` GRANTS_MAX past `CALL_GRANTS_MAX`. Raises `ConflictError`
         APPROVAL_DECIDED when it is decided already or has expired, APPROVAL_CHANGED when `seen` is of other content,
         APPROVAL_BASE when the document was changed meanwhile; and what writing a document may raise.
         """
-        return await self._write(lambda tx: deciding.decide(tx, no, verdict, seen, by, why, once=once, more=more))
+        return await self._write(
+            lambda tx: deciding.decide(tx, no, verdict, seen, by, why, once=once, more=more, answered=answered)
+        )
 
     async def revise(self, no: int, revision: Revision, *, seen: str) -> Approval:
         """Give a pending request new content or a new base. What was seen before decides no more.

@@ -16,6 +16,7 @@ from daycare.base.times import local_time
 from daycare.features.approvals import rows_grants, rows_room
 from daycare.features.approvals import rows_requests as rows
 from daycare.features.approvals.call_patterns import PatternWish
+from daycare.features.approvals.questions import QuestionAction
 from daycare.features.approvals.records import (
     SEEN_MIN_CHARS,
     Action,
@@ -49,7 +50,7 @@ def request(tx: Tx, new: NewApproval, show: Show) -> tuple[Approval, bool]:
         no=rows.next_no(tx),
         content_hash=content_hash(new, new.agent_id, new.kind),
         created_at=tx.now,
-        expires_at=tx.now + int(APPROVAL_S * 1000),
+        expires_at=tx.now + int(1000 * (new.action.within_s if isinstance(new.action, QuestionAction) else APPROVAL_S)),
     )
     granted = _granted(tx, it)
     if granted is not None:
@@ -74,12 +75,19 @@ def decide(
     *,
     once: bool = False,
     more: PatternWish | None = None,
+    answered: QuestionAction | None = None,
 ) -> tuple[Approval, bool]:
-    """Decide a request, do what it asks for, grant `more`, and tell the agent; return whether it was new."""
+    """Decide a request, do what it asks for, grant `more`, and tell the agent; return whether it was new.
+
+    `answered` is a question with its answer, which is for the server that asked: it is not told.
+    """
     it = _must(tx, no)
-    if not once and _is_repeat(it, verdict, seen, by, why):
+    if not once and _is_repeat(it, verdict, seen, by, why) and answered in (None, it.action):
         return it, False
     it = _pending(tx, no, seen)
+    if answered is not None:
+        state = ApprovalState.APPROVED if verdict == "approve" else ApprovalState.REJECTED
+        return end(tx, replace(it, action=answered), state, by, why, ""), True
     because = f" They say: {why}" if why else ""
     if verdict == "reject":
         text = f"{_about(it)} was rejected, and nothing was changed.{because or ' No reason was given.'}"
@@ -206,10 +214,11 @@ def end(
     version: int | None = None,
     cause: Approved | None = None,
 ) -> Approval:
-    """Let a pending request end, and tell the agent."""
+    """Let a pending request end, and tell the agent; of a question it hears by the result of the call."""
     ended = replace(it, state=state, decided_at=tx.now, decided_by=by, why=why, version=version)
     rows.save(tx, ended)
-    _tell(tx, ended, text, kind, cause=cause)
+    if not isinstance(it.action, QuestionAction):
+        _tell(tx, ended, text, kind, cause=cause)
     return ended
 
 

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from daycare.base.messages import EnvelopeKind
 from daycare.features.approvals import rows_deciding as deciding
 from daycare.features.approvals import rows_requests as rows
-from daycare.features.approvals.records import ApprovalState
+from daycare.features.approvals.records import ApprovalState, DocumentAction
 from daycare.store.sqlite.facts import (
+    AgentBuried,
     Follower,
     Heed,
     ReplyQueued,
@@ -27,13 +28,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RequestFollower(Follower):
-    """Requests of those who leave end, and those of what is forgotten lose their words."""
+    """Requests of those who leave or die end, and those of what is forgotten lose their words."""
 
     def heeds(self) -> Mapping[type, Heed]:
-        """Follow replies, users, what is forgotten, and what expires."""
+        """Follow replies, users, agents that die, what is forgotten, and what expires."""
         return {
             ReplyQueued: _queued,
             UserLeft: _left,
+            AgentBuried: _buried,
             TracesForgotten: _forget_traces,
             VersionForgotten: _forget_version,
             RowsExpired: _expire,
@@ -61,6 +63,13 @@ def _left(tx: Tx, it: UserLeft) -> None:
         "DELETE FROM approval_grants WHERE user = ?1 OR agent_id IN (SELECT id FROM agents WHERE user = ?1)", (it.user,)
     )
     tx.run("DELETE FROM call_grants WHERE user = ?1 OR agent_id IN (SELECT id FROM agents WHERE user = ?1)", (it.user,))
+
+
+def _buried(tx: Tx, it: AgentBuried) -> None:
+    """End what an agent that has died wanted to do: only it could have."""
+    for each in rows.APPROVALS.find(tx.db, "state = 'pending' AND agent_id = ? ORDER BY no", (it.agent_id,)):
+        if not isinstance(each.action, DocumentAction):
+            deciding.end(tx, each, ApprovalState.STALE, "", "the agent that asked for it has ended", "")
 
 
 def _forget_traces(tx: Tx, it: TracesForgotten) -> None:

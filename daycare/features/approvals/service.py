@@ -7,10 +7,11 @@ nothing: a decision needs an `Approver`, which only the place that authenticated
 
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
+import trio
 from msgspec.structs import replace
 
 from daycare.base.clock import Clock
@@ -22,6 +23,7 @@ from daycare.base.messages import Origin
 from daycare.features.approvals.approvers import Approvers
 from daycare.features.approvals.call_patterns import PatternGrant, PatternWish
 from daycare.features.approvals.display import Display, Reach
+from daycare.features.approvals.questions import QuestionAction
 from daycare.features.approvals.records import (
     GRANTABLE,
     SEEN_MIN_CHARS,
@@ -50,7 +52,7 @@ APPROVAL_TRIES_MAX: Final = 3  # to make a request of a document that others cha
 
 Scan = Callable[[str], Awaitable[Sequence[ApprovalFinding]]]
 Notify = Callable[..., Awaitable[None]]
-Verdict = Literal["approve", "edit", "reject"]
+Verdict = Literal["approve", "edit", "reject", "dismiss"]
 
 
 class Approver(msgspec.Struct, frozen=True):
@@ -109,6 +111,7 @@ class ApprovalsService:
         self._notify = notify
         self.scan = scan
         self._display = Display(store, clock, reach)
+        self._ends: dict[int, trio.Event] = {}  # of those that somebody waits for
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
@@ -168,6 +171,36 @@ class ApprovalsService:
                     raise
         raise AssertionError("the last try returns or raises")
 
+    async def ended(self, no: int) -> Approval:
+        """Wait until a request is decided or over, and return it; one that ends with its user is not heard of."""
+        event = self._ends.setdefault(no, trio.Event())
+        it = await self.get(no)
+        if it.state is ApprovalState.PENDING:
+            await event.wait()
+            return await self.get(no)
+        self._ends.pop(no, None)
+        return it
+
+    async def withdraw(self, no: int, why: str) -> Approval:
+        """End a request that nobody needs decided any more, unless it was decided; return it."""
+        it = await self.get(no)
+        try:
+            it = await self._rows.outdate(no, seen=it.content_hash, why=why)
+        except ConflictError:
+            await self.expire()
+            return await self.get(no)
+        self._publish(it, it.state)
+        return it
+
+    async def withdraw_all(self, kind: str, why: str) -> None:
+        """End all requests of a kind."""
+        before: int | None = None
+        while page := await self._rows.find(states=[ApprovalState.PENDING], before=before, limit=APPROVALS_PAGE):
+            before = page[-1].no
+            for it in page:
+                if it.kind == kind:
+                    await self.withdraw(it.no, why)
+
     # -- looking -------------------------------------------------------------------------------------------------------
 
     async def open(self, decider: str) -> list[Approval]:
@@ -210,7 +243,7 @@ class ApprovalsService:
     async def pending_reply_to(self, by: str, connector: str, user: str, receipt: str) -> int | None:
         """Return the request that a person answers who replies to a message: a pending one that is theirs to decide."""
         it = await self._rows.shown_by(by, connector, user, receipt)
-        return None if it is None or it.action.verb in ("delete", "call") else it.no
+        return None if it is None or it.action.verb in ("delete", "call") else it.no  # a question is answered so
 
     async def seen_for_sure(self, it: Approval, user: str) -> bool:
         """Return whether who names a request by its number alone, in a user's conversation, can mean nothing but this.
@@ -224,7 +257,8 @@ class ApprovalsService:
         return [
             it
             for it in await self.open(by.user)
-            if it.kind == kind and not it.flagged and await self._rows.was_shown(it.no, it.content_hash, user)
+            if it.kind == kind and it.action.verb != "answer" and not it.flagged
+            if await self._rows.was_shown(it.no, it.content_hash, user)
         ]
 
     async def outcome(self, it: Approval, *, already: bool = False) -> str:
@@ -249,8 +283,12 @@ class ApprovalsService:
         whole: bool = False,
         once: bool = False,
         more: PatternWish | None = None,
+        fields: Mapping[str, object] | None = None,
     ) -> Approval:
         """Approve, edit or reject a request as `seen`, the content hash or its beginning.
+
+        A question is answered by an approval with its `fields`, declined by a rejection, and may be dismissed, which
+        is neither; `InvalidError` ANSWER_WRONG for what does not fit.
 
         An edit is new content: the request is pending still, to be shown and decided again; with `whole` it is all of
         the document's, also where something was to be appended. A repeat is an error only with `once`. Where the
@@ -259,11 +297,19 @@ class ApprovalsService:
         approved with it in advance, as they were shown; `InvalidError` GRANT_REFUSED where they cannot be.
         """
         it = await self._mine(no, by)
+        answered = it.action.answered(no, verdict, fields) if isinstance(it.action, QuestionAction) else None
         if verdict == "edit":
             return await self._edit(it, by, seen, text, whole=whole)
         try:
             decided, is_new = await self._rows.decide(
-                no, verdict, seen=seen, by=by.key, why=why[:DOCUMENT_REASON_MAX_CHARS], once=once, more=more
+                no,
+                "approve" if verdict == "approve" else "reject",
+                seen=seen,
+                by=by.key,
+                why=why[:DOCUMENT_REASON_MAX_CHARS],
+                once=once,
+                more=more,
+                answered=answered,
             )
         except ConflictError as error:
             if error.code != "APPROVAL_BASE":
@@ -294,8 +340,8 @@ class ApprovalsService:
         """
         found = [await self.get(no) for no, _ in items]
         flagged = [it.no for it in found if it.flagged]
-        if flagged or len({it.kind for it in found}) > 1:
-            why = f"request {flagged[0]} is flagged" if flagged else "they are of several kinds"
+        if flagged or len({it.kind for it in found}) > 1 or any(it.action.verb == "answer" for it in found):
+            why = f"request {flagged[0]} is flagged" if flagged else "they are of several kinds, or questions"
             raise InvalidError(
                 "BATCH_REFUSED", f"approving {len(found)} requests together: {why}", hint="approve them one by one"
             )
@@ -394,8 +440,8 @@ class ApprovalsService:
         return len(ended)
 
     async def _edit(self, it: Approval, by: Approver, seen: str, text: str, *, whole: bool) -> Approval:
-        if it.action.verb == "delete" or isinstance(it.action, CallAction):
-            what = "a deletion" if it.action.verb == "delete" else "the use of a tool"
+        if it.action.verb == "delete" or not isinstance(it.action, DocumentAction):
+            what = {"delete": "a deletion", "call": "the use of a tool"}.get(it.action.verb, "a question")
             raise InvalidError("APPROVAL_NO_TEXT", f"editing request {it.no}: {what} has no text", hint="reject it")
         if not text.strip():
             raise InvalidError("APPROVAL_NO_TEXT", f"editing request {it.no}: there is no text", hint="say what it is")
@@ -440,12 +486,12 @@ class ApprovalsService:
     async def _measured(self, action: Action) -> tuple[str, str | None, str | None]:
         """Return a document's hash and text, and what its text would be."""
         old = await self._there(action)
-        base = None if isinstance(action, CallAction) else old  # a call is bound by its arguments alone
+        base = old if isinstance(action, DocumentAction) else None  # a call is bound by its arguments alone
         return digest(base), old, measured(action, old)
 
     async def _there(self, action: Action) -> str | None:
-        if isinstance(action, CallAction):
-            return action.old
+        if not isinstance(action, DocumentAction):
+            return action.old if isinstance(action, CallAction) else None
         document = await self._store.of(DocumentRows).get(action.place)
         return document.text if document else None
 
@@ -461,6 +507,8 @@ class ApprovalsService:
 
     def _publish(self, it: Approval, state: str, by: str = "") -> None:
         now_ms = self._clock.now_ms()
+        if it.state is not ApprovalState.PENDING and (event := self._ends.pop(it.no, None)) is not None:
+            event.set()
         if state == ApprovalState.PENDING:
             self._bus.publish(
                 ApprovalRequested(

@@ -4,7 +4,7 @@ The names are those of memory edits, which most requests are; a request to use a
 """
 
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -15,6 +15,7 @@ from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.events import ApprovalDecided, ApprovalRequested
 from daycare.base.limits import APPROVALS_PAGE, DOCUMENT_MAX_BYTES, DOCUMENT_REASON_MAX_CHARS
 from daycare.features.approvals.call_patterns import PatternWish, pattern_of
+from daycare.features.approvals.questions import FIELDS_MAX, AskedQuestion, QuestionAction
 from daycare.features.approvals.records import SEEN_MIN_CHARS, Approval, ApprovalFinding, ApprovalState, CallAction
 from daycare.features.approvals.routes import approver_of
 from daycare.features.approvals.rows import ApprovalRows
@@ -50,13 +51,13 @@ class MemoryEditRequest(ServerMessage, frozen=True, kw_only=True, tag="memory_ed
     `current_content` is null where there is no document yet, `proposed_content` where it would be deleted. `agent` is
     the path of who asks, `decider` the user who decides, `seen` the hash of all that a decision binds, `expires_at` is
     in wall ms. `pattern` says which calls like it may be approved along with it, null where none may; `others`: after
-    words of others, too.
+    words of others, too. With `answer` an MCP server asks a `question`, and `path` is its name.
     """
 
     request_id: str
     tool_call_id: str
     path: str
-    operation: Literal["write", "append", "delete", "call"]
+    operation: Literal["write", "append", "delete", "call", "answer"]
     current_content: str | None
     proposed_content: str | None
     reason: str
@@ -68,6 +69,7 @@ class MemoryEditRequest(ServerMessage, frozen=True, kw_only=True, tag="memory_ed
     expires_at: int
     pattern: str | None
     others: bool
+    question: AskedQuestion | None
 
 
 class MemoryEditPending(ServerMessage, frozen=True, kw_only=True, tag="memory_edit_pending"):
@@ -80,16 +82,18 @@ class MemoryEditDecision(ClientMessage, frozen=True, kw_only=True, tag="memory_e
     """Decide a request as it was shown last on this socket, or as `seen`.
 
     `edited_content` is what the whole document, or with `write` and `append` its proposed content, is to be instead.
+    A question is answered by approving it with `fields`, declined by rejecting it, or left unanswered (`dismiss`).
     Operators may decide for a `user`. `more`: calls like it, too, as its `pattern` says, in this session of the
     conversation or always.
     """
 
     request_id: Annotated[str, msgspec.Meta(max_length=64)]
-    decision: Literal["approve", "reject", "edit"]
+    decision: Literal["approve", "reject", "edit", "dismiss"]
     edited_content: Annotated[str, msgspec.Meta(max_length=DOCUMENT_MAX_BYTES)] | None = None
     why: Annotated[str, msgspec.Meta(max_length=DOCUMENT_REASON_MAX_CHARS)] = ""
     seen: Annotated[str, msgspec.Meta(min_length=SEEN_MIN_CHARS, max_length=64)] | None = None
     more: Literal["session", "always"] | None = None
+    fields: Annotated[dict[str, Any], msgspec.Meta(max_length=FIELDS_MAX)] | None = None
     user: MessageId | None = None
 
 
@@ -164,13 +168,13 @@ class DecidingOnSocket(SocketPart):
                     hint="approve it as it is shown then",
                 )
             seen = it.content_hash
-        verdict: Literal["approve", "reject"] = "reject" if wish.decision == "reject" else "approve"
+        verdict = "approve" if wish.decision == "edit" else wish.decision
         more = None
         if wish.more is not None:
             if not isinstance(it.action, CallAction):
                 raise InvalidError("GRANT_REFUSED", f"approving more than {wish.request_id}: it is no call of a tool")
             more = PatternWish(scope=wish.more, pattern=pattern_of(it.action), others=it.action.others)
-        await self._service.decide(it.no, verdict, by, seen, why=wish.why, once=True, more=more)
+        await self._service.decide(it.no, verdict, by, seen, why=wish.why, once=True, more=more, fields=wish.fields)
         await self._socket.send(Ok(id=wish.id or wish.request_id))
 
     def _may_see(self, it: Approval) -> bool:
@@ -223,6 +227,7 @@ class DecidingOnSocket(SocketPart):
                 expires_at=it.expires_at,
                 pattern=str(pattern_of(it.action)) if isinstance(it.action, CallAction) and not it.alone else None,
                 others=isinstance(it.action, CallAction) and it.action.others,
+                question=it.action.asked if isinstance(it.action, QuestionAction) else None,
             )
         )
 

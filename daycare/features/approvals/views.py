@@ -13,8 +13,10 @@ import msgspec
 from daycare.base.differences import compare, hunks, unified
 from daycare.base.documents import Layer
 from daycare.base.durations import about
+from daycare.base.limits import CHOICES_MAX
 from daycare.base.messages import Choice
 from daycare.base.times import local_time
+from daycare.features.approvals.questions import QuestionAction, buttons
 from daycare.features.approvals.records import Approval, ApprovalFinding, ApprovalState, CallAction
 from daycare.rules.shown import shown
 
@@ -27,6 +29,7 @@ _PHONE_CONTEXT: Final = 1
 _EXCERPT_MAX_CHARS: Final = 120
 _SOURCES_SHOWN: Final = 5
 _WORDS: Final = {"write": "change", "append": "add to", "delete": "delete", "call": "use"}
+_OPTIONS_MAX: Final = CHOICES_MAX - 2  # with a button to decline
 _ENDINGS: Final = {ApprovalState.EDITED: "approved with another text"}
 _LAST_LINE: Final = re.compile(r"\n[^\n]*\Z")
 
@@ -69,6 +72,8 @@ def name_of(approval: Approval) -> str:
 
 def title(approval: Approval) -> str:
     """Return what is asked for in a few words."""
+    if isinstance(approval.action, QuestionAction):
+        return f"the MCP server {name_of(approval)} asks you, in a call of {approval.action.tool} by {approval.path}"
     return f"{approval.path} wants to {_WORDS[approval.action.verb]} {name_of(approval)}"
 
 
@@ -94,7 +99,20 @@ def phone(it: Approval, change: str, warnings: Sequence[str], now_ms: int) -> st
         more = len(it.provenance) - len(sources)
         lines.append(f"From: {_escaped('; '.join(sources))}{f'; and {more} more' if more else ''}")
     lines += [f"⚠ {_escaped(warning)}" for warning in (*flags(it), *warnings)]
-    return "\n".join(lines) + f"\n\n{_fenced(change)}\nYou have {about((it.expires_at - now_ms) / 1000)} to decide."
+    if isinstance(it.action, QuestionAction):
+        lines.append(_how_to_answer(it.no, it.action))
+    left = f"You have {about((it.expires_at - now_ms) / 1000)} to decide."
+    return "\n".join(lines) + f"\n\n{_fenced(change)}\n{left}"
+
+
+def _how_to_answer(no: int, it: QuestionAction) -> str:
+    """Say what can be done with a question, before its words, which are the server's alone."""
+    if it.url:
+        odd = " Its name is an xn-- one, as those are that look like another's." if "xn--" in it.host else ""
+        return f"It wants you to open a page of {_escaped(it.host)}. Look at the address first.{odd} I do not open it."
+    lines = " (a line for each field: name: value)" if len(it.fields) > 1 else ""
+    typed = f"Reply to this message with your answer{lines}, or write /answer {no} ANSWER. " if it.fields else ""
+    return f"{typed}Never give it a password or a key. What follows are its words:"
 
 
 def outcome(it: Approval, name: str, zone: str, *, already: bool = False) -> str:
@@ -116,6 +134,10 @@ def concluded(message: str, said: str) -> str:
 def choices(approval: Approval) -> tuple[Choice, ...]:
     """Return the buttons below a request: they decide this very content."""
     no, seen = approval.no, approval.seen
+    if isinstance(approval.action, QuestionAction):
+        fits = buttons(approval.action.fields, _OPTIONS_MAX)
+        said = (Choice(label, f"/answer {no} {seen} {says}".rstrip()) for label, says in fits)
+        return (*said, Choice("Decline", f"/reject {no}"))
     between: tuple[Choice, ...] = () if approval.action.verb == "delete" else (Choice("Edit", f"/edit {no}"),)
     if approval.action.verb == "call":
         later = (("In this conversation…", "session"), ("Always…", "always"))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
+    from daycare.features.approvals.service import ApprovalsService
     from daycare.features.mcp.records import ShownServer
     from daycare.features.mcp.service import McpServers, Warn
     from daycare.store.records import Commit
@@ -25,11 +26,20 @@ class McpFeature(Feature):
 
     name = "mcp"
 
-    def __init__(self, core: Core, catalogue: "Catalogue", folder: Path, keyring: "Keyring", warn: "Warn") -> None:
+    def __init__(
+        self,
+        core: Core,
+        approvals: "ApprovalsService",
+        catalogue: "Catalogue",
+        folder: Path,
+        keyring: "Keyring",
+        warn: "Warn",
+    ) -> None:
         import trio  # the command line imports this file, and not that
 
         self._core = core
-        self._parts = catalogue, folder, keyring, warn
+        self._approvals = approvals
+        self._parts = approvals, catalogue, folder, keyring, warn
         self._servers: McpServers | None = None
         self._named = trio.Event()
         self._making = Lock()
@@ -59,6 +69,9 @@ class McpFeature(Feature):
     async def _run(self) -> None:
         import trio
 
+        from daycare.features.mcp.interrupted import end_interrupted
+
+        await end_interrupted(self._core, self._approvals)
         while not self._core.live.now.mcp:
             await self._named.wait()
             self._named = trio.Event()

@@ -16,6 +16,7 @@ import trio
 from daycare.base.errors import BusyError, ConflictError, InvalidError, UncertainError
 from daycare.features.mcp import frames
 from daycare.features.mcp.frames import (
+    McpAnswer,
     McpCall,
     McpCancel,
     McpCode,
@@ -28,8 +29,10 @@ from daycare.features.mcp.frames import (
     McpOpen,
     McpPing,
     McpProgress,
+    McpQuestion,
     McpResult,
     McpSaid,
+    McpUnasked,
 )
 from daycare.features.mcp.hosts import HostProcess, McpHosts
 from daycare.plugin import Logger
@@ -42,14 +45,29 @@ _LINES_A_MINUTE: Final = 60  # of a server's in the log
 _IDS: Final = count(1)
 
 
+def _nobody(_: object) -> None:
+    """Hear nothing."""
+
+
+@dataclass(frozen=True)
+class CallEars:
+    """What hears of a call: how far it is, what its server asks a person, and the number of what it asks no more."""
+
+    told: Callable[[str], None] = _nobody
+    asked: Callable[[McpQuestion], None] = _nobody
+    unasked: Callable[[int], None] = _nobody
+
+
 @dataclass
 class _Waiting:
     """A request and what came of it."""
 
-    told: Callable[[str], None]
+    ears: CallEars
     done: trio.Event = field(default_factory=trio.Event)
     written: bool = False
     answer: McpResult | McpFailed | None = None
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)  # of the time that there is for it
+    questions: set[int] = field(default_factory=set)  # that are open: a person has a time of their own
 
 
 async def _nothing(_: str) -> None:
@@ -133,25 +151,35 @@ class McpConnection:
 
     async def ping(self, deadline_s: float) -> None:
         """Ask whether the server answers. Raises `UnavailableError`."""
-        await self._ask(McpPing(id=next(_IDS)), deadline_s, lambda _: None)
+        await self._ask(McpPing(id=next(_IDS)), deadline_s, CallEars())
 
     async def call(
-        self, tool: str, digest: str, arguments: dict[str, Any], deadline_s: float, told: Callable[[str], None]
+        self, tool: str, digest: str, arguments: dict[str, Any], deadline_s: float, ears: CallEars
     ) -> McpResult:
-        """Call a tool as it was approved of, and return its result; `told` hears how far it is.
+        """Call a tool as it was approved of, and return its result. While a person is asked no time passes for it.
 
         Raises `InvalidError` MCP_ARGUMENTS, `ConflictError` MCP_CHANGED and `BusyError` MCP_BUSY for what was surely
         not done, `UncertainError` MCP_UNSURE for what may have been.
         """
         frame = McpCall(id=next(_IDS), tool=tool, digest=digest, arguments=arguments)
         try:
-            return await self._ask(frame, deadline_s, told)
+            return await self._ask(frame, deadline_s, ears)
         finally:
             self.idle_since = trio.current_time()
 
-    async def _ask(self, frame: McpCall | McpPing, deadline_s: float, told: Callable[[str], None]) -> McpResult:
+    def answer(self, answer: McpAnswer, deadline_s: float) -> None:
+        """Pass on what a person says to a question; from now on its call has `deadline_s` again."""
+        with suppress(trio.WouldBlock):  # then it ends by its deadline
+            self._outward.send_nowait((answer, None))
+        for waiting in self._waiting.values():
+            if answer.id in waiting.questions:
+                waiting.questions.discard(answer.id)
+                if not waiting.questions:
+                    waiting.scope.deadline = trio.current_time() + deadline_s
+
+    async def _ask(self, frame: McpCall | McpPing, deadline_s: float, ears: CallEars) -> McpResult:
         doing = f"asking {self._opening.server}"
-        waiting = _Waiting(told)
+        waiting = _Waiting(ears)
         try:
             if self._over:
                 raise trio.WouldBlock
@@ -160,7 +188,8 @@ class McpConnection:
             raise BusyError("MCP_BUSY", f"{doing}: it does not listen now; nothing was done", retry_after_s=5) from None
         self._waiting[frame.id] = waiting
         try:
-            with trio.move_on_after(deadline_s):
+            waiting.scope.deadline = trio.current_time() + deadline_s
+            with waiting.scope:
                 await waiting.done.wait()
         finally:
             del self._waiting[frame.id]
@@ -205,7 +234,16 @@ class McpConnection:
                     waiting.done.set()
             case McpProgress():
                 if (waiting := self._waiting.get(frame.id)) is not None:
-                    waiting.told(frame.text)
+                    waiting.ears.told(frame.text)
+            case McpQuestion():
+                if (waiting := self._waiting.get(frame.call)) is not None:
+                    waiting.questions.add(frame.id)
+                    waiting.scope.deadline = float("inf")
+                    waiting.ears.asked(frame)
+            case McpUnasked():
+                for waiting in self._waiting.values():
+                    if frame.id in waiting.questions:
+                        waiting.ears.unasked(frame.id)
             case McpListed():
                 await self._listed(frame)
                 self.ready.set()

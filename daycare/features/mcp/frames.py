@@ -5,9 +5,11 @@ from outside, and every frame has a bound.
 """
 
 import struct
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
+
+from daycare.features.approvals.questions import QuestionField
 
 FRAME_MAX_BYTES: Final = 4 * 1024 * 1024
 RESULT_MAX_CHARS: Final = 400_000  # of one call; the rest is cut
@@ -16,6 +18,12 @@ TOOL_NAME_MAX_CHARS: Final = 128
 DESCRIPTION_MAX_CHARS: Final = 2_000
 SCHEMA_MAX_BYTES: Final = 16_384
 REASON_MAX_CHARS: Final = 300
+FILES_MAX: Final = 4  # of one result, and
+FILES_MAX_BYTES: Final = 2 * 1024 * 1024  # of all of them
+QUESTION_MAX_CHARS: Final = 2_000  # of its words
+URL_MAX_CHARS: Final = 2_000
+QUESTIONS_OPEN_MAX: Final = 8  # of one server
+QUESTIONS_MAX: Final = 10  # during one call
 
 # How a call failed; the first three say that surely nothing was done.
 NOT_SENT: Final = "not_sent"
@@ -37,7 +45,8 @@ class McpOpen(McpFrame, frozen=True, kw_only=True, tag="open"):
     """Connect: start `command` with exactly this environment, its bounds as the sandbox takes them, or go to `url`.
 
     `login` is what an earlier one left; with `redirect`, where the browser comes back to, another one is begun.
-    `folder` is the server's own, "" for none. `networks` may be reached besides the public Internet.
+    `folder` is the server's own, "" for none. `networks` may be reached besides the public Internet. `asks`: there are
+    people whom the server may ask something.
     """
 
     server: str
@@ -56,6 +65,7 @@ class McpOpen(McpFrame, frozen=True, kw_only=True, tag="open"):
     login: str = ""
     redirect: str = ""
     networks: tuple[str, ...] = ()
+    asks: bool = False
 
 
 class McpCall(McpFrame, frozen=True, kw_only=True, tag="call"):
@@ -79,6 +89,14 @@ class McpPing(McpFrame, frozen=True, kw_only=True, tag="ping"):
     id: int
 
 
+class McpAnswer(McpFrame, frozen=True, kw_only=True, tag="answer"):
+    """What a person says to a question of the server; without `fields` to one that has none."""
+
+    id: int
+    action: Literal["accept", "decline", "cancel"]
+    fields: dict[str, Any] = {}
+
+
 class McpCode(McpFrame, frozen=True, kw_only=True, tag="code"):
     """What a person came back with, who followed the link of a login."""
 
@@ -87,7 +105,7 @@ class McpCode(McpFrame, frozen=True, kw_only=True, tag="code"):
     issuer: str = ""
 
 
-Outward = McpOpen | McpCode | McpCall | McpCancel | McpPing
+Outward = McpOpen | McpCode | McpCall | McpCancel | McpPing | McpAnswer
 
 
 # == from the host =====================================================================================================
@@ -124,12 +142,21 @@ class McpProgress(McpFrame, frozen=True, kw_only=True, tag="progress"):
     text: str
 
 
+class McpFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a result holds that is no text."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
 class McpResult(McpFrame, frozen=True, kw_only=True, tag="result"):
     """What came of a call; `failed`: the server says that it did not work."""
 
     id: int
     text: str
     failed: bool = False
+    files: tuple[McpFile, ...] = ()
 
 
 class McpFailed(McpFrame, frozen=True, kw_only=True, tag="failed"):
@@ -138,6 +165,22 @@ class McpFailed(McpFrame, frozen=True, kw_only=True, tag="failed"):
     id: int
     code: str
     reason: str
+
+
+class McpQuestion(McpFrame, frozen=True, kw_only=True, tag="question"):
+    """The server asks a person something before it answers a call: a form of `fields`, or to open the page `url`."""
+
+    id: int
+    call: int
+    message: str
+    fields: tuple[QuestionField, ...] = ()
+    url: str = ""
+
+
+class McpUnasked(McpFrame, frozen=True, kw_only=True, tag="unasked"):
+    """Nobody wants the answer to a question any more."""
+
+    id: int
 
 
 class McpSaid(McpFrame, frozen=True, kw_only=True, tag="said"):
@@ -164,7 +207,9 @@ class McpEnded(McpFrame, frozen=True, kw_only=True, tag="ended"):
     reason: str
 
 
-Inward = McpListed | McpProgress | McpResult | McpFailed | McpSaid | McpLink | McpKept | McpEnded
+Inward = (
+    McpListed | McpProgress | McpResult | McpFailed | McpSaid | McpLink | McpKept | McpEnded | McpQuestion | McpUnasked
+)
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 from_host: Final = msgspec.msgpack.Decoder(Inward).decode

@@ -5,6 +5,7 @@ crash, twice as long after each further one, and a quarter of an hour once it ha
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Literal
 
 import trio
@@ -12,8 +13,8 @@ import trio
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.mcp_settings import McpServer
-from daycare.features.mcp.connection import McpConnection
-from daycare.features.mcp.frames import McpResult
+from daycare.features.mcp.connection import CallEars, McpConnection
+from daycare.features.mcp.frames import McpAnswer, McpResult
 
 CONNECT_S: Final = 60.0  # an interpreter with a large library, on a busy machine
 WAITED_S: Final = 40.0  # for it by one call, and
@@ -102,15 +103,26 @@ class McpKeeper:
             return self._connection
         raise UnavailableError("MCP_DOWN", f"starting {self.name}: it takes long", retry_after_s=30)
 
-    async def call(self, tool: str, digest: str, arguments: dict[str, Any], told: Callable[[str], None]) -> McpResult:
-        """Call a tool. Raises as `connected` and as `McpConnection.call`, and `BusyError` MCP_BUSY."""
+    async def call(
+        self,
+        tool: str,
+        digest: str,
+        arguments: dict[str, Any],
+        ears: Callable[[Callable[[McpAnswer], None]], CallEars],
+    ) -> McpResult:
+        """Call a tool; `ears` get what passes on answers of people.
+
+        Raises as `connected` and as `McpConnection.call`, and `BusyError` MCP_BUSY.
+        """
         connection = await self.connected()
         with trio.move_on_after(PLACE_S) as late:
             await self._calls.acquire()
         if late.cancelled_caught:
             raise BusyError("MCP_BUSY", f"using {self.name}: {self.settings.calls_max} calls run already")
         try:
-            return await connection.call(tool, digest, arguments, self.settings.timeout_s, told)
+            timeout_s = self.settings.timeout_s
+            answer = partial(connection.answer, deadline_s=timeout_s)
+            return await connection.call(tool, digest, arguments, timeout_s, ears(answer))
         finally:
             self._calls.release()
 
@@ -118,10 +130,12 @@ class McpKeeper:
         if self.state == "left_alone":
             more, hint = f"it only fails and is left alone for {self.retry_in_s / 60:.0f} min", "daycare mcp restart"
             return UnavailableError(
-                "MCP_DOWN", f"using {self.name}: {more} ({self.problem})", hint=f"{hint} {self.name}"
+                "MCP_DOWN", f"using {self.name}: {more} ({self.problem}); nothing was done", hint=f"{hint} {self.name}"
             )
         return UnavailableError(
-            "MCP_DOWN", f"using {self.name}: {self.problem or 'it was ended'}", retry_after_s=self.retry_in_s
+            "MCP_DOWN",
+            f"using {self.name}: {self.problem or 'it was ended'}; nothing was done",
+            retry_after_s=self.retry_in_s,
         )
 
     # == one life ======================================================================================================

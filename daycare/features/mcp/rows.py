@@ -24,6 +24,17 @@ _DROP: Final = (
     "DELETE FROM mcp_tools WHERE server = ?1 AND here = 0 AND tool IN (SELECT tool FROM mcp_tools WHERE server = ?1"
     " ORDER BY here DESC, found_at DESC LIMIT -1 OFFSET ?2)"
 )
+WAIT: Final = "mcp:"  # how the keys of waiting turns begin
+_AWAITED: Final = (
+    "SELECT key, agent_id FROM waits WHERE key GLOB ?1 UNION SELECT s.body ->> '$.wait', t.agent_id FROM steps s"
+    " JOIN turns t USING (turn) WHERE s.state = 'waiting' AND s.body ->> '$.wait' GLOB ?1 AND s.turn IN (SELECT"
+    " max(turn) FROM turns WHERE agent_id IN (SELECT DISTINCT agent_id FROM inbox WHERE state = 0) GROUP BY agent_id)"
+    " AND NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = s.turn)"
+)
+_IS_AWAITED: Final = (
+    "SELECT 1 FROM waits WHERE key = ?1 UNION ALL SELECT 1 FROM steps s WHERE s.turn = ?2 AND s.step = ?3"
+    " AND NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = s.turn)"
+)
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(FoundTool).decode
 
@@ -40,6 +51,14 @@ class McpToolRows(Rows):
             query="SELECT 0",
         ),
     )
+
+    def awaited(self, key: str, turn: int, step: int) -> bool:
+        """Return whether a turn waits for a call that it made in a step, or is about to; it takes no time to look."""
+        return self._reader.execute(_IS_AWAITED, (key, turn, step)).fetchone() is not None
+
+    async def interrupted(self) -> list[tuple[str, str]]:
+        """Return the calls that turns wait for, (key, agent's id): set aside already, or about to be."""
+        return [(str(key), str(agent)) for key, agent in self._reader.execute(_AWAITED, (f"{WAIT}*",)).fetchall()]
 
     async def find(self, server: str | None = None) -> list[PinnedTool]:
         """Return tools by name, those of one server or all."""

@@ -36,14 +36,17 @@ from daycare.base.mcp_settings import McpServer, literal_network
 from daycare.base.path import Kind, Pattern
 from daycare.base.path import Path as AgentPath
 from daycare.feature import Core
-from daycare.features.mcp.connection import McpConnection
-from daycare.features.mcp.frames import McpCode, McpListed, McpOpen, McpResult
+from daycare.features.approvals.service import ApprovalsService
+from daycare.features.mcp.asking import AskingCalls
+from daycare.features.mcp.connection import CallEars, McpConnection
+from daycare.features.mcp.frames import McpAnswer, McpCode, McpListed, McpOpen, McpResult
 from daycare.features.mcp.hosts import McpHosts
 from daycare.features.mcp.keeper import CONNECT_S, McpKeeper
 from daycare.features.mcp.records import McpNews, PinnedTool, ShownServer
 from daycare.features.mcp.rows import McpToolRows
 from daycare.features.mcp.tools import McpTool, called
 from daycare.observe import log
+from daycare.plugin import ToolContext, Waiting
 from daycare.store.records import Agent, Commit
 from daycare.store.retry import with_retry
 from daycare.store.rotation import Keyring
@@ -61,8 +64,18 @@ Warn = Callable[..., Awaitable[None]]
 class McpServers:
     """Keeps them. `folder` has one folder for each server; `keyring` their secrets; `warn` tells the operator."""
 
-    def __init__(self, core: Core, catalogue: Catalogue, folder: Path, keyring: Keyring, warn: Warn) -> None:
+    def __init__(
+        self,
+        core: Core,
+        approvals: ApprovalsService,
+        catalogue: Catalogue,
+        folder: Path,
+        keyring: Keyring,
+        warn: Warn,
+    ) -> None:
         self._core = core
+        self._approvals = approvals
+        self._asking: AskingCalls | None = None  # while it runs
         self._rows = core.store.of(McpToolRows)
         self._catalogue = catalogue
         self._folder = folder
@@ -82,6 +95,7 @@ class McpServers:
         """Keep those that the settings name, until cancelled."""
         async with trio.open_nursery() as nursery:
             self._tasks = nursery
+            self._asking = AskingCalls(self._core, self._approvals, nursery, self.call)
             nursery.start_soon(self._hosts.tend)
             while True:
                 self._changed = trio.Event()
@@ -131,7 +145,8 @@ class McpServers:
             networks = tuple(filter(None, (*it.private, literal_network(it.url))))
             token = self._opened(name, it.key) if it.key else ""
             login = "" if it.key else self._keyring.open(_login_of(name)) or ""
-            opening = McpOpen(server=name, deadline_s=CONNECT_S, url=it.url, token=token, networks=networks)
+            asks = self._may_ask(it)
+            opening = McpOpen(server=name, deadline_s=CONNECT_S, url=it.url, token=token, networks=networks, asks=asks)
             return replace(opening, login=login)
         folder = self._folder / name
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -148,7 +163,13 @@ class McpServers:
             sandbox=it.sandbox,
             memory_mb=it.memory_mb,
             processes=it.processes,
+            asks=self._may_ask(it),
         )
+
+    def _may_ask(self, it: McpServer) -> bool:
+        """Return whether there can be a person to ask during calls of a server."""
+        attended = self._core.live.now.approvals.unattended == "ask" or any(role != "task" for role in it.roles)
+        return it.question_s > 0 and attended
 
     def _opened(self, name: str, key: str) -> str:
         value = self._keyring.open(key)
@@ -177,7 +198,7 @@ class McpServers:
         for each in pinned:
             if each.state == "approved" and called(name, each.tool) not in tools:
                 tools[called(name, each.tool)] = McpTool(
-                    each, self.ready, self.call, trusted=settings.trust_annotations
+                    each, self.ready, self._run, trusted=settings.trust_annotations
                 )
         self._catalogue.remove(self._offered.pop(name, {}).values())
         self._waiting[name] = sum(each.state in ("new", "changed") for each in pinned)
@@ -202,7 +223,9 @@ class McpServers:
         self._core.bus.publish(McpChanged(at_ms=self._core.clock.now_ms(), server=name, change=change, tools=tools))
 
     def committed(self, commit: Commit) -> None:
-        """Let observers know what a commit has made of tools."""
+        """Let observers know what a commit has made of tools; stop calls whose turns it has stopped."""
+        if self._asking is not None:
+            self._asking.committed()
         news = commit.news_of(McpNews)
         for done, server, tools in news.done if news is not None else ():
             self._publish(server, done, tools)
@@ -213,10 +236,22 @@ class McpServers:
         """Have a server started. Raises `UnavailableError` MCP_DOWN, `NotFoundError` MCP_UNKNOWN."""
         await self._get(name).connected()
 
-    async def call(self, pinned: PinnedTool, arguments: dict[str, Any], told: Callable[[str], None]) -> McpResult:
+    async def call(
+        self,
+        pinned: PinnedTool,
+        arguments: dict[str, Any],
+        ears: Callable[[Callable[[McpAnswer], None]], CallEars] = lambda _: CallEars(),
+    ) -> McpResult:
         """Call a tool as it was approved of. Raises as `McpKeeper.call`, and `NotFoundError` MCP_UNKNOWN."""
         keeper = self._get(pinned.server)
-        return await keeper.call(pinned.tool, pinned.approved, arguments, told)
+        return await keeper.call(pinned.tool, pinned.approved, arguments, ears)
+
+    async def _run(self, pinned: PinnedTool, arguments: dict[str, Any], context: ToolContext) -> McpResult | Waiting:
+        """Make a call of an agent, whose person may be asked something during it."""
+        within_s = self._get(pinned.server).settings.question_s
+        if self._asking is None or not within_s:
+            return await self.call(pinned, arguments, lambda _: CallEars(context.progress))
+        return await self._asking.run(pinned, arguments, context, within_s)
 
     async def approve(self, name: str, digests: Mapping[str, str], by: str) -> list[PinnedTool]:
         """Approve of tools as they were seen. Raises as `McpToolRows.approve`, and `ConflictError` MCP_TOO_LONG."""

@@ -10,18 +10,19 @@ from typing import Any, Final
 
 import msgspec
 
+from daycare.base.errors import DaycareError
 from daycare.base.messages import Origin
 from daycare.base.tool import Sourced
 from daycare.features.mcp.frames import McpResult
 from daycare.features.mcp.records import PinnedTool
-from daycare.plugin import ToolContext, ToolSpec
+from daycare.plugin import ToolContext, ToolSpec, Waiting
 
 ARGUMENTS_MAX_BYTES: Final = 1024 * 1024
 
 _other_signs: Final = re.compile(r"[^A-Za-z0-9_-]")
 _NAME_MAX_CHARS: Final = 64  # that providers take
 
-CallTool = Callable[[PinnedTool, dict[str, Any], Callable[[str], None]], Awaitable[McpResult]]
+CallTool = Callable[[PinnedTool, dict[str, Any], ToolContext], Awaitable[McpResult | Waiting]]
 
 
 def called(server: str, tool: str) -> str:
@@ -68,8 +69,21 @@ class McpTool:
         await self._ready(self._pinned.server)
         return ""
 
-    async def run(self, context: ToolContext, arguments: Any) -> Sourced:
+    async def run(self, context: ToolContext, arguments: Any) -> Sourced | Waiting:
         """Make the call; what the server says is passed on as words of others, also that it did not work."""
-        result = await self._call(self._pinned, arguments, context.progress)
-        text = result.text or "(no text)"
-        return Sourced(f"It did not work: {text}" if result.failed else text, (Origin.FILE,))
+        result = await self._call(self._pinned, arguments, context)
+        return result if isinstance(result, Waiting) else Sourced(await words(result, context), (Origin.FILE,))
+
+
+async def words(result: McpResult, context: ToolContext) -> str:
+    """Return what a model reads of a result; what is no text is kept as files, which it can send to its user."""
+    text = result.text or "(no text)"
+    text = f"It did not work: {text}" if result.failed else text
+    for each in result.files:
+        try:
+            file = await context.write(each.name, each.media_type, each.data)
+        except DaycareError as error:
+            text += f"\n[{each.name} could not be kept: {error.message}]"
+        else:
+            text += f"\n[{each.name}, {each.media_type}, {len(each.data)} bytes: kept as file {file.id}]"
+    return text

@@ -152,6 +152,13 @@ class AgentCutOff(NamedTuple):
     agent_id: str
 
 
+class AgentBuried(NamedTuple):
+    """An agent has died, for whatever reason: nothing that it has begun goes on."""
+
+    agent_id: str
+    reason: str
+
+
 class Bite:
     """How much one transaction has deleted of an agent: `rows`, some `limit` at most. `more` may be left of a kind."""
 

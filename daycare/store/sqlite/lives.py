@@ -10,6 +10,7 @@ from daycare.base.limits import HELPERS_MAX, SEARCHES_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, dismissal
 from daycare.store.records import Agent, NewAgent
 from daycare.store.sqlite import agents, inbox, mailbox, turns
+from daycare.store.sqlite.facts import AgentBuried
 from daycare.store.sqlite.writer import Tx
 
 
@@ -67,6 +68,7 @@ def _bury(tx: Tx, agent: Agent, reason: str, untold: str | None) -> None:
             tx.commit.unheard += 1
         else:
             inbox.bury(tx, seq, "AGENT_DEAD", reason, 0, untold=untold)
+    tx.tell(AgentBuried(agent.id, reason))
     for child in agents.children(tx.db, agent.path):
         if child.parent == agent.id:
             _dismiss(tx, agent, child)

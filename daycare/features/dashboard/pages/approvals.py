@@ -64,7 +64,7 @@ def passages(text: str, findings: Sequence[dict[str, Any]]) -> list[MarkedPassag
 
 
 def _readable(it: dict[str, Any], most: int) -> dict[str, Any]:
-    diff, changes = it["diff"], it["verb"] != "call" or it["where"]  # a call that changes no text is no difference
+    diff, changes = it["diff"], it["verb"] not in ("call", "answer") or it["where"]  # others change no text
     lines = diff_lines(shown(diff[:most])) if changes else ()
     marked = passages(it["text"], it["findings"])
     return it | {"lines": lines, "said": shown(it["text"][:most]), "whole": len(diff) <= most, "marked": marked}

@@ -26,6 +26,7 @@ from daycare.base.errors import DaycareError
 from daycare.features.mcp import frames
 from daycare.features.mcp.frames import (
     FoundTool,
+    McpAnswer,
     McpCall,
     McpCancel,
     McpCode,
@@ -40,7 +41,8 @@ from daycare.features.mcp.frames import (
     McpResult,
     McpSaid,
 )
-from daycare.features.mcp.host.shapes import argument_flaw, found_tool, text_of
+from daycare.features.mcp.host.people import CALL, PeopleAsked
+from daycare.features.mcp.host.shapes import argument_flaw, files_of, found_tool, text_of
 from daycare.features.mcp.host.transports import Program, TooLongError, url
 
 CALLS_MAX: Final = 64
@@ -65,6 +67,7 @@ class McpHost:
         self._tools: dict[str, FoundTool] = {}
         self._calls: dict[int, trio.CancelScope] = {}
         self._changed = trio.Event()
+        self._people = PeopleAsked(outward, self._calls, self._says)
 
     async def run(self, inward: trio.MemoryReceiveChannel[frames.Outward]) -> None:
         """Be connected until that ends by itself, or nobody asks for anything any more; say why."""
@@ -77,6 +80,7 @@ class McpHost:
                     program.connected() if program is not None else url(self._told, self._login(inward)),
                     client_info=types.Implementation(name="daycare", version=daycare.__version__),
                     message_handler=self._hear,
+                    elicitation_callback=self._people.ask if self._told.asks else None,
                     cache=None,
                 )
                 async with self._client:
@@ -187,6 +191,8 @@ class McpHost:
                 case McpCancel():
                     if (scope := self._calls.get(frame.id)) is not None:
                         scope.cancel()
+                case McpAnswer():
+                    self._people.answer(frame)
                 case McpPing():
                     nursery.start_soon(self._ping, frame)
                 case McpOpen() | McpCode():
@@ -203,21 +209,27 @@ class McpHost:
             return
         with trio.CancelScope() as scope:
             self._calls[frame.id] = scope
+            CALL.set(frame.id)
             try:
                 with error_boundary("MCP_CRASHED", "calling"):
                     result = await self._client.call_tool(
                         frame.tool, frame.arguments, progress_callback=self._progress(frame.id)
                     )
-                await self._outward.send(McpResult(id=frame.id, text=text_of(result), failed=bool(result.is_error)))
+                said, files = text_of(result), files_of(result)
+                await self._outward.send(McpResult(id=frame.id, text=said, failed=bool(result.is_error), files=files))
             except DaycareError as error:
                 known = error.__cause__
-                if isinstance(known, MCPError) and known.code != types.CONNECTION_CLOSED:
+                if isinstance(known, MCPError) and known.code == types.URL_ELICITATION_REQUIRED and self._told.asks:
+                    pages = await self._people.pages(known.data)
+                    await self._outward.send(McpResult(id=frame.id, text=pages, failed=True))
+                elif isinstance(known, MCPError) and known.code != types.CONNECTION_CLOSED:
                     text = known.message[: frames.RESULT_MAX_CHARS]  # an answer, too, in words of the server
                     await self._outward.send(McpResult(id=frame.id, text=text, failed=True))
                 else:
                     await self._fail(frame, frames.UNSURE, _told(error, self._told.server))
             finally:
                 del self._calls[frame.id]
+                self._people.over(frame.id)
 
     async def _ping(self, frame: McpPing) -> None:
         with error_boundary("MCP_CRASHED", "asking"):

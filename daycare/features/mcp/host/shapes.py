@@ -3,8 +3,10 @@
 In the host's process only.
 """
 
+import base64
 import hashlib
 import json
+import mimetypes
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -16,13 +18,17 @@ from referencing.exceptions import Unresolvable
 
 from daycare.features.mcp.frames import (
     DESCRIPTION_MAX_CHARS,
+    FILES_MAX,
+    FILES_MAX_BYTES,
     REASON_MAX_CHARS,
     RESULT_MAX_CHARS,
     SCHEMA_MAX_BYTES,
     TOOL_NAME_MAX_CHARS,
     FoundTool,
+    McpFile,
 )
 
+_MEDIA_TYPE: Final = re.compile(r"[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}")
 _SCHEMA_MAX_DEPTH: Final = 16
 _SLOW: Final = {"pattern": str, "patternProperties": dict}  # a server's regular expression may take for ever
 # What nobody sees: controls, joiners, marks of direction, fillers and tags.
@@ -40,9 +46,9 @@ def found_tool(tool: types.Tool) -> FoundTool:
     reads_only = hints is not None and hints.read_only_hint is True
     refused = _name_flaw(tool.name) or _schema_flaw(tool.input_schema)
     return FoundTool(
-        name=_seen(tool.name, TOOL_NAME_MAX_CHARS),
+        name=seen(tool.name, TOOL_NAME_MAX_CHARS),
         digest=digest,
-        description=_seen(tool.description or tool.title or "", DESCRIPTION_MAX_CHARS),
+        description=seen(tool.description or tool.title or "", DESCRIPTION_MAX_CHARS),
         schema={} if refused else _plain(tool.input_schema),
         reads_only=reads_only,
         repeatable=reads_only or (hints is not None and hints.idempotent_hint is True),
@@ -60,6 +66,34 @@ def argument_flaw(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> st
     except (RecursionError, Unresolvable):
         return "they are nested too deep"
     return ""
+
+
+def files_of(result: types.CallToolResult) -> tuple[McpFile, ...]:
+    """Return what of a result is no text, as far as it is not too much: pictures, sound, and resources of bytes."""
+    found: list[McpFile] = []
+    room = FILES_MAX_BYTES
+    for block in result.content:
+        media_type, encoded = _bytes_of(block)
+        if not encoded or len(found) == FILES_MAX or len(encoded) * 3 // 4 > room:
+            continue
+        try:
+            data = base64.b64decode(encoded, validate=True)
+        except ValueError:
+            continue
+        room -= len(data)
+        media_type = media_type if _MEDIA_TYPE.fullmatch(media_type) else "application/octet-stream"
+        ending = (mimetypes.guess_extension(media_type) or ".bin") if media_type else ".bin"
+        found.append(McpFile(name=f"result-{len(found) + 1}{ending}", media_type=media_type, data=data))
+    return tuple(found)
+
+
+def _bytes_of(block: Any) -> tuple[str, str]:
+    match block:
+        case types.ImageContent() | types.AudioContent():
+            return block.mime_type, block.data
+        case types.EmbeddedResource() if isinstance(block.resource, types.BlobResourceContents):
+            return block.resource.mime_type or "", block.resource.blob
+    return "", ""
 
 
 def text_of(result: types.CallToolResult) -> str:
@@ -134,13 +168,13 @@ def _quick(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     """Return a schema whose words hold nothing that nobody sees, and which names no place elsewhere."""
     if isinstance(value, dict):
-        return {_seen(name, 200): _plain(each) for name, each in value.items() if name not in ("$schema", "$id")}
+        return {seen(name, 200): _plain(each) for name, each in value.items() if name not in ("$schema", "$id")}
     if isinstance(value, list):
         return [_plain(each) for each in value]
-    return _seen(value, DESCRIPTION_MAX_CHARS) if isinstance(value, str) else value
+    return seen(value, DESCRIPTION_MAX_CHARS) if isinstance(value, str) else value
 
 
-def _seen(text: str, most: int) -> str:
+def seen(text: str, most: int) -> str:
     """Return a text as a person sees it: without what is hidden in it, and cut."""
     shown = _UNSEEN.sub("", re.sub(r"\s+", " ", text))
     return shown if len(shown) <= most else f"{shown[: most - 6]} [cut]"
