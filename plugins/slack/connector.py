@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+import trio
 from msgspec.structs import replace
 
 from daycare.base.bounded import Bounded
@@ -38,6 +39,7 @@ TYPING_S: Final = 90.0  # a status goes after two minutes, or with the reply
 STATUS: Final = "is working on it…"
 OPENED_MAX: Final = 10_000  # people whose conversation with the app is known
 SENT_MAX: Final = 10_000  # messages whose thread is known, for the reactions to them
+FETCH_TRIES: Final = 3  # to fetch a file, when Slack asks to wait
 LOOK_BACK: Final = 50  # messages among which one is looked for that may have arrived
 
 _CAPABLE: Final = Capabilities(
@@ -260,9 +262,14 @@ class SlackConnector(BaseConnector):
                 raise
 
     async def fetch(self, reference: str, max_bytes: int) -> bytes:
-        """Return a file's bytes; while the connection starts, wait for it."""
+        """Return a file's bytes; while the connection starts, or Slack asks to wait, wait: nobody asks again soon."""
         if not (reference.isascii() and reference.isalnum()):
             raise NotFoundError("FILE_GONE", "downloading a file: this is no id of one")
+        for _ in range(FETCH_TRIES - 1):
+            try:
+                return await (await self._slot.wait()).download(reference, max_bytes)
+            except BusyError as busy:
+                await trio.sleep(busy.retry_after_s or 1.0)
         return await (await self._slot.wait()).download(reference, max_bytes)
 
     def identity(self) -> Identity | None:

@@ -71,6 +71,8 @@ class SlackMethods(SlackWorld):
         if metadata is not None:
             message["metadata"] = metadata
         place.messages[message["ts"]] = message
+        if self.echoes:
+            self.event(self._in(place, message))
         return {"channel": place.id, "ts": message["ts"], "message": message}
 
     def _new(self, place: FakeChannel, thread: str, text: str) -> Message:

@@ -4,7 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import apsw
 import msgspec
@@ -22,6 +22,17 @@ _DONE, _DEAD = 1, 2
 _decode_history: Final = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
+class Place(Protocol):
+    """Where something is said, with a number that begins the names of what is said there."""
+
+    number: int
+
+    @property
+    def id(self) -> int | str:
+        """The platform's id of it."""
+        ...
+
+
 @dataclass
 class Said:
     """Something a person said. `key` is that of its inbox row; an edit's key only begins so.
@@ -31,10 +42,10 @@ class Said:
     """
 
     name: str
-    room: Room
-    sender: int
+    room: Place
+    sender: int | str
     key: str
-    thread: int | None = None
+    thread: int | str | None = None
     edit_of: str = ""
     message: int = 0
     speaker: str = ""
@@ -181,7 +192,7 @@ def judge_told(
         report.find("mistold", f"{name} is in the history, and in no request")
 
 
-def _place(one: Said) -> tuple[int, int | None]:
+def _place(one: Said) -> tuple[int, int | str | None]:
     return one.room.number, one.thread
 
 
@@ -275,7 +286,7 @@ def judge_answers(store: Store, found: Delivered, said: Sequence[Said], report: 
             report.find("doubled", f"{name} was answered in turns {turns}")
         if name not in found.first:
             report.find("lost", f"the answer to {name}")
-    newest: dict[tuple[int, int | None, int], tuple[int, str]] = {}
+    newest: dict[object, tuple[int, str]] = {}
     answers: dict[tuple[int, int], set[int]] = defaultdict(set)  # an answer: the messages that it answers
     for one in said:
         if (message := found.first.get(one.name)) is not None:
