@@ -100,7 +100,7 @@ class SlackConnector(BaseConnector):
         """Send a line to somebody, past the outbox."""
         place = target_of(target)
         await self._governor.acquire(place.where, important=True)
-        await self._call("chat.postMessage", place, **_outgoing().shown(_outgoing().tail(text)))
+        await self._call("chat.postMessage", place, **_outgoing().posted(_outgoing().tail(text)))
 
     async def take_buttons(self, press: SlackTouch) -> None:
         """Let the buttons of a choice that was made go."""
@@ -227,7 +227,7 @@ class SlackConnector(BaseConnector):
             begun = await self._streams.begin(await self._channel(place), place.thread, asker, self.team, text)
             if begun:
                 return begun
-        return self._receipt(await self._call("chat.postMessage", place, **_outgoing().shown(words)), place)
+        return self._receipt(await self._call("chat.postMessage", place, **_outgoing().posted(words)), place)
 
     def _watched(self, target: str) -> SlackTarget:
         """Return where somebody looks who is shown how far it is: the thread in which they wrote last."""

@@ -110,7 +110,7 @@ class _Calls:
 
     async def sent(self, tool: ToolContext, arguments: SendSlackMessage) -> str:
         """Send a text, and return where it stands."""
-        from daycare_plugins.slack.outgoing import shown, texts_of
+        from daycare_plugins.slack.outgoing import posted, texts_of
 
         parts = texts_of(arguments.text)
         if not parts:
@@ -118,7 +118,7 @@ class _Calls:
         answers = []
         async with self._chosen(arguments.workspace) as api:
             for part in parts:
-                answers.append(await api.call("chat.postMessage", channel=arguments.channel, **shown(part)))
+                answers.append(await api.call("chat.postMessage", channel=arguments.channel, **posted(part)))
         first = answers[0]
         told = {"ok": True, "ts": first.get("ts"), "channel": first.get("channel"), "messages": len(answers)}
         return msgspec.json.encode(told).decode()

@@ -225,7 +225,8 @@ async def test_tools_are_there_with_a_token_and_a_person_is_asked_before_one_wri
         model.enqueue(call(("list_slack_channels", {"limit": 3})), say("three"))
         slack.say(ANN, "which channels?")
         await until(lambda: "three" in stage.texts())
-        [told] = re.findall(r"\[\{.*?\}\]", str(model.history[-1].messages[-1].parts).replace("\\", ""))
+        results = (str(each.parts) for request in model.history for each in request.messages if each.role == "tool")
+        told = re.findall(r"\[\{.*?\}\]", "".join(results).replace("\\", ""))[-1]
         assert json.loads(told)[1] == {"id": "C1X", "name": "room-1", "is_private": True}
         await idle(house)
 

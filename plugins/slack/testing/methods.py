@@ -10,6 +10,7 @@ from daycare_plugins.slack.testing.rules import (
     STREAM_MAX_CHARS,
     SlackRefusedError,
     blocks_in,
+    check_characters,
     check_text,
     metadata_in,
 )
@@ -146,6 +147,7 @@ class SlackMethods(SlackWorld):
         text = params.text("markdown_text")
         if len(text) > STREAM_MAX_CHARS:
             raise SlackRefusedError("msg_too_long")
+        check_characters(text)
         return text
 
     def _status(self, params: Params) -> Answer:
