@@ -211,8 +211,6 @@ async def test_tools_are_there_with_a_token_and_a_person_is_asked_before_one_wri
     for number in range(3):
         slack.channel(f"C{number}X", f"room-{number}", private=number == 1)
     slack.list_page = 2
-    async with stage.daemon() as house:  # the tokens are stored while this one runs
-        assert house.daemon.catalogue.get("send_slack_message") is None
     async with stage.daemon() as house:
         model.enqueue(call(("send_slack_message", {"channel": "#room-0", "text": "**hi** all"})), say("sent"))
         slack.say(ANN, "greet them")
@@ -229,6 +227,11 @@ async def test_tools_are_there_with_a_token_and_a_person_is_asked_before_one_wri
         told = re.findall(r"\[\{.*?\}\]", "".join(results).replace("\\", ""))[-1]
         assert json.loads(told)[1] == {"id": "C1X", "name": "room-1", "is_private": True}
         await idle(house)
+        await house.store.secrets.remove("slack")
+        model.enqueue(say("gone"))
+        assert await house.talk("may you still?") == "gone"
+        before, after = ({each.name for each in model.history[at].tools} for at in (0, -1))
+        assert before - after >= {"send_slack_message", "list_slack_channels"}
 
 
 def labels(message: dict[str, Any]) -> list[str]:

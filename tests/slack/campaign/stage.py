@@ -25,6 +25,10 @@ default = "mind/names"
 kind = "mind"
 models."names" = {{ images = true }}
 
+[budgets]
+person = []
+group = []
+
 [plugins]
 load = [{plugins}]
 
