@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from daycare.base import foreign
 from daycare.base.connector import Paired, Pairing
 from daycare.base.error_boundary import error_boundary
-from daycare.base.errors import InvalidError
+from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import (
     MODEL_LIST_MAX,
     MODEL_THOUGHT_MAX_CHARS,

@@ -1,6 +1,6 @@
 """The connector: what the host asks of a workspace. Everything goes through the governor.
 
-It exists from the start, also without a token; what is heavy is imported when it is first needed.
+It is made with the first token; what is heavy is imported when it is first needed.
 """
 
 from collections.abc import Sequence
@@ -52,10 +52,6 @@ class SlackConnector(BaseConnector):
     """One workspace."""
 
     pull = False
-    manner = (
-        "Your answers are read in Slack: bold, italics, struck text, lists, links, quotes and code of Markdown arrive "
-        "as such, tables as text. A message has at most 3,000 characters; longer answers come as several."
-    )
 
     def __init__(self, context: PluginContext, name: str, secret: str) -> None:
         self.name = name

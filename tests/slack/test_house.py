@@ -115,6 +115,24 @@ async def test_an_edit_and_a_deletion_of_what_waits_are_heeded(stage: Stage) -> 
     assert "never mind" not in prompt
 
 
+async def test_an_edit_that_comes_late_does_not_take_back_a_later_one(stage: Stage) -> None:
+    slack, model = stage.slack, stage.model
+    async with stage.daemon():
+        model.enqueue(1.0, say("first"), say("second"))
+        slack.say(ANN, "go on")
+        await until(lambda: len(model.history) == 1)
+        ts = slack.say(ANN, "ochre")["event"]["ts"]
+        await until(lambda: not slack.links.unacknowledged)
+        slack.links.paused = True
+        slack.edit(DM, ts, "cobalt")
+        slack.edit(DM, ts, "vermilion")
+        slack.links._waiting.reverse()
+        slack.links.paused = False
+        slack.links.tell()
+        await stage.sent(2)
+    assert re.findall("ochre|cobalt|vermilion", str(model.history[1].messages)) == ["vermilion"]
+
+
 async def test_a_lost_answer_is_found_by_its_key_and_nothing_is_said_twice(stage: Stage) -> None:
     async with stage.daemon() as house:
         stage.slack.fault("chat.postMessage", lost())

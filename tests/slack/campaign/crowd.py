@@ -16,6 +16,7 @@ STRANGERS: Final = 12
 RECENT: Final = 12  # messages of a room that may be edited, deleted or reacted to
 TOP_LEVEL_MAX: Final = 40  # mentions outside of threads in one channel: each begins a conversation, of which it has 100
 BYSTANDERS: Final = "m998-1"  # what is said to somebody else begins so
+_CHOICE: Final = re.compile(r"m\d+-\d+b")
 COMMAND: Final = "agents"
 _WEIGHTS: Final = {
     "text": 34, "pause": 12, "file": 4, "edit": 8, "delete": 4, "choose": 4, "press": 4, "reaction": 6, "command": 2,
@@ -119,7 +120,8 @@ class SlackCrowd:
         """Press a button that nobody has pressed; return whether there is one."""
         for message in self._slack.sent(room.id)[-50:]:
             buttons = [each for block in message.get("blocks", ()) for each in block.get("elements", ())]
-            if not buttons or (label := buttons[0]["text"]["text"]) in self._chosen:
+            label = buttons[0]["text"]["text"] if buttons else ""
+            if not _CHOICE.fullmatch(label) or label in self._chosen:
                 continue  # a duplicate of its question was pressed: another press is another message, and told twice
             self._chosen.add(label)
             who, ts = self._rng.choice(room.writers), message["ts"]

@@ -148,12 +148,20 @@ def _judge(stage: SlackStage, crowd: SlackCrowd, kills: int, report: Report) -> 
         store = judge.read(db)
         judge.left_over(db, report, kills)
     kept = [one for one in crowd.said if (one.edit_of or one.name) not in crowd.deleted]
-    judge.judge_inbox(store, kept, report)
+    judge.judge_inbox(store, kept, report, in_order=False)
     judge_deleted(store, [one.name for one in crowd.said if one not in kept], report)
     found = delivered(stage.slack, stage.rooms, report)
-    judge_answers(store, found, crowd.said, report, in_order=False)
+    judge_answers(store, found, kept, report, in_order=False)
     judge.judge_told(store, told(stage.home.folder), crowd.said, report, may_miss_files=True)
     crowd.judge(store, report)
     return {"turns": store.turns, "answers": found.messages, "marked": found.marked, "repeats": len(found.repeats),
+            "stale": _stale(store, kept),
             "deleted_unread": sum(not store.heard.get(name) for name in crowd.deleted),
             "parked": store.parked}  # fmt: skip
+
+
+def _stale(store: judge.Store, said: list[judge.Said]) -> int:
+    """Return how many messages were read in words that had been corrected once more: the last edit came first."""
+    last = {one.edit_of: one.name for one in said if one.edit_of}
+    earlier = {one.edit_of for one in said if store.heard.get(one.name) and one.name != last.get(one.edit_of)}
+    return sum(not store.heard.get(name) for message, name in last.items() if message in earlier)

@@ -106,20 +106,23 @@ def given_up_keys(db: apsw.Connection) -> set[str]:
 # == in ================================================================================================================
 
 
-def judge_inbox(store: Store, said: Sequence[Said], report: Report) -> None:
-    """Each message has one row, and is read in one turn; an edit may stand in its place."""
+def judge_inbox(store: Store, said: Sequence[Said], report: Report, *, in_order: bool = True) -> None:
+    """Each message has one row, and is read in one turn; an edit may stand in its place.
+
+    Where edits come in any order, one that comes after a later one may be passed over.
+    """
     edits: dict[str, list[Said]] = defaultdict(list)
     for one in said:
         if one.edit_of:
             edits[one.edit_of].append(one)
     for prefix, group in _by_prefix(said).items():
         rows = sum(len(found) for key, found in store.rows.items() if key.startswith(prefix))
-        if rows != len(group):
+        if rows != len(group) and (in_order or not 0 < rows < len(group)):
             report.find("lost" if rows < len(group) else "doubled", f"{rows} rows of {len(group)} edits {prefix}*")
     for one in said:
         if not one.edit_of:
             _judge_row(store, one, report)
-        _judge_heard(store, one, edits.get(one.edit_of or one.name, []), report)
+        _judge_heard(store, one, edits.get(one.edit_of or one.name, []), report, in_order=in_order)
 
 
 def _by_prefix(said: Sequence[Said]) -> dict[str, list[Said]]:
@@ -142,14 +145,15 @@ def _judge_row(store: Store, one: Said, report: Report) -> None:
         report.find("broken", f"{one.name} was done in turn {turn} and read in {store.heard[one.name]}")
 
 
-def _judge_heard(store: Store, one: Said, edits: list[Said], report: Report) -> None:
+def _judge_heard(store: Store, one: Said, edits: list[Said], report: Report, *, in_order: bool) -> None:
     heard = store.heard.get(one.name, [])
     if len(heard) > 1:
         report.find("doubled", f"{one.name} was read in turns {heard}")
     if heard or any(state == _DEAD for state, _ in store.rows.get(one.key, [])):
         return
     if one.edit_of:
-        stands = any(_number(edit) > _number(one) and store.heard.get(edit.name) for edit in edits)
+        later = (edit for edit in edits if not in_order or _number(edit) > _number(one))
+        stands = any(store.heard.get(edit.name) for edit in later)
     else:
         turns = {turn for _, turn in store.rows.get(one.key, [])}
         stands = any(turns & set(store.heard.get(edit.name, [])) for edit in edits)
