@@ -121,7 +121,7 @@ class SlackIntake:
         if isinstance(one.item, Inbound) and one.item.at_ms and self._context.now_ms() - one.item.at_ms > OLD_MS:
             return ReadEnvelope(unreadable(payload.kind, payload.body, "it is too old to tell whether it is a repeat"))
         if isinstance(one.item, Inbound) and one.item.edits and self._is_overtaken(one.item.edits, payload):
-            return ReadEnvelope(why_ignored="the message was edited once more since")
+            return ReadEnvelope(why_ignored="the message was edited again since")
         return one
 
     def _is_overtaken(self, message: str, payload: Payload) -> bool:

@@ -136,7 +136,7 @@ class FakeWorkspace(SlackMethods, FakeSlack):
                 429, b'{"ok":false,"error":"ratelimited"}', _JSON | {"Retry-After": str(fault.retry_after_s)}
             )
         try:
-            answer, headers = {"ok": True} | self._called(method, request, fault), _JSON
+            answer, headers = {"ok": True} | self._called(method, request, fault), _JSON | self._scopes()
         except SlackRefusedError as error:
             answer, headers = error.answer, _JSON
         except RefusedError:
@@ -151,6 +151,11 @@ class FakeWorkspace(SlackMethods, FakeSlack):
         more = await connection.answer(fault.status, msgspec.json.encode(answer), headers)
         self._tell(method, params, "answered")
         return more
+
+    def _scopes(self) -> dict[str, str]:
+        """Return the header with what the app may do."""
+        scopes = {scope for scope, _ in METHODS.values() if scope} - self.missing_scopes
+        return {"X-OAuth-Scopes": ",".join(sorted(scopes | {"groups:read"} - self.missing_scopes))}
 
     def _tell(self, method: str, params: Params, moment: Moment) -> None:
         for told in self.on_call:
