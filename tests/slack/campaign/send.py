@@ -12,7 +12,7 @@ from typing import Final, Literal
 import trio
 
 from daycare.testing.http_server import Params
-from daycare_plugins.slack.testing.server import Moment, refused, unreached
+from daycare_plugins.slack.testing.server import TEAM, Moment, refused, unreached
 from tests.slack.campaign.judge import KINDS, delivered
 from tests.slack.campaign.stage import SlackRoom, SlackStage, rooms_of, staged
 from tests.telegram.campaign import judge
@@ -94,7 +94,7 @@ async def run(kills: int, rooms: int, seed: int) -> Report:
     rng = random.Random(f"slack/send/{seed}")
     async with staged(report) as stage:
         await stage.introduce(rooms_of(stage.slack, rooms))
-        said: dict[str, tuple[SlackRoom, list[str]]] = {}  # what is to come of each message
+        said: dict[str, tuple[SlackRoom, list[str], str]] = {}  # what is to come of each message, and its key
         repeats: list[int] = []  # after each kill, how many messages came that said nothing new
         assassin = _Assassin(stage, rng)
         stage.slack.on_call.append(assassin.see)
@@ -139,7 +139,7 @@ async def run(kills: int, rooms: int, seed: int) -> Report:
     return report
 
 
-async def _talk(stage: SlackStage, rng: random.Random, said: dict[str, tuple[SlackRoom, list[str]]]) -> None:
+async def _talk(stage: SlackStage, rng: random.Random, said: dict[str, tuple[SlackRoom, list[str], str]]) -> None:
     """Keep some messages of each room waiting for their answers."""
     waiting: dict[int, list[str]] = {room.number: [] for room in stage.rooms}
     while True:
@@ -150,16 +150,17 @@ async def _talk(stage: SlackStage, rng: random.Random, said: dict[str, tuple[Sla
                 name, chance = room.name(), rng.random()
                 lines = rng.choice(LINES) if chance < LONG_SHARE else 0
                 file = not lines and chance < LONG_SHARE + FILE_SHARE
-                stage.slack.say(room.writers[0], f"{name} long {lines}" if lines else f"{name} file" if file else name)
+                text = f"{name} long {lines}" if lines else f"{name} file" if file else name
+                key = f"{TEAM}:{room.id}:m:{stage.slack.say(room.writers[0], text)['event']['ts']}"
                 expected = [f"{name}/{number:04}" for number in range(1, lines + 1)] or [name]
-                said[name] = room, [*expected, f"{name}f"] if file else expected
+                said[name] = room, [*expected, f"{name}f"] if file else expected, key
                 left.append(expected[-1])
         await trio.sleep(_PAUSE_S)
 
 
 def _judge(
     stage: SlackStage,
-    said: dict[str, tuple[SlackRoom, list[str]]],
+    said: dict[str, tuple[SlackRoom, list[str], str]],
     repeats: list[int],
     kills: int,
     report: Report,
@@ -167,9 +168,12 @@ def _judge(
     with stage.store() as db:
         store = judge.read(db)
         judge.left_over(db, report, kills)
+        given_up = judge.given_up_keys(db)
     found = delivered(stage.slack, stage.rooms, report)
     newest: dict[int, tuple[int, str]] = {}
-    for room, expected in said.values():
+    for room, expected, key in said.values():
+        if key in given_up:
+            continue  # the daemon died of it, as it seemed, and its sender was told so
         for unit in expected:
             number, _ = found.first.get(unit, (-1, None))
             before = newest.get(room.number, (-1, ""))
