@@ -7,7 +7,7 @@ from daycare.base.errors import DaycareError
 from daycare.messenger.keeping import imported, keep, stored
 from daycare.messenger.late import LateConnector
 from daycare.plugin import PluginContext
-from daycare_plugins.slack.settings import SlackSecrets, SlackWorkspaceSettings
+from daycare_plugins.slack.settings import NAME, SlackSecrets, SlackWorkspaceSettings
 
 if TYPE_CHECKING:
     from daycare_plugins.slack.connector import SlackConnector
@@ -63,7 +63,9 @@ class WorkspaceTask:
         missing = self._secrets.token
         if stored(self._context, missing)[0]:
             missing = self._secrets.signing_secret if self._settings.events_url else self._secrets.app_token
-        self._report(Health(state="off", reason=reason, hint=f"daycare keys add {missing}"))
+        checked = missing == NAME  # the command tries it, and tells which scopes it lacks
+        how = f"daycare credentials set {NAME}" if checked else f"daycare keys add {missing}"
+        self._report(Health(state="off", reason=reason, hint=how))
 
     def starting(self) -> None:
         """There are other tokens."""

@@ -237,8 +237,8 @@ def _trace_of(payload: Any) -> tuple[str, str] | None:
         return "inbox WHERE key = ?", f"{TEAM}:{channel}:d:{event['deleted_ts']}"
     if event.get("subtype") == "message_changed":
         edited = event["message"]["text"] != event["previous_message"]["text"]
-        key = f"{TEAM}:{channel}:e:{event['message']['ts']}:{event['message']['edited']['ts']}" if edited else ""
-        return ("inbox WHERE key = ?", key) if edited else None
+        key = f"{TEAM}:{channel}:e:{event['message']['ts']}:%"  # one that comes after a later one is passed over
+        return ("inbox WHERE key LIKE ?", key) if edited else None
     if event.get("type") in ("message", "app_mention"):
         ours = event.get("user") == BOT or BYSTANDERS in event["text"]
         return None if ours else ("inbox WHERE key = ?", f"{TEAM}:{channel}:m:{event['ts']}")
