@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 SERVING: Final = "daycare_plugins.slack.serving"  # imported with the first token
 MANNER: Final = (
     "Your answers are read in Slack: bold, italics, struck text, lists, links, quotes and code of Markdown arrive "
-    "as such, tables as text. A message has at most 3,000 characters; longer answers come as several."
+    "as such, tables as text. A message has at most 3,000 characters; longer answers come as several. Slack takes what "
+    "begins with a slash for itself: people write /daycare help for /help."
 )
 
 

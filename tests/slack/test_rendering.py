@@ -8,7 +8,7 @@ from tests.chance import SEED, WHOLE
 from tests.slack.campaign import render
 from tests.slack.campaign.documents import SlackAuthor
 
-DOCUMENTS = 3_000 if WHOLE else 120
+DOCUMENTS = 3_000 if WHOLE else 60
 
 
 def test_whatever_is_written_is_taken_is_complete_and_notifies_nobody() -> None:
@@ -21,7 +21,7 @@ def test_the_judge_of_rendering_sees_what_is_refused_loud_or_lost(monkeypatch: p
     monkeypatch.setattr(render, "silent", str)
     monkeypatch.setattr(outgoing, "TEXT_UNITS", 9_000)
     monkeypatch.setattr(SlackAuthor, "_head", lambda self: f"{self._mark()[:-1]}")
-    assert {kind for kind, _ in render.run(40, SEED).findings} >= {"refused", "loud", "lost"}
+    assert {kind for kind, _ in render.run(20, SEED).findings} >= {"refused", "loud", "lost"}
 
 
 def test_signs_are_slacks_own_and_nothing_names_anybody_by_accident() -> None:

@@ -48,7 +48,7 @@ async def test_where_slack_has_no_streams_a_message_is_updated_and_goes(stage: S
     slack.fault("chat.startStream", refused("feature_not_enabled"), times=50)
     slack.dm(ANN).messages["1.000001"] = {"user": ANN, "ts": "1.000001", "text": "root"}
     async with stage.daemon():
-        model.enqueue(call(("now", {}), text="Let me see."), 4.0, say("It is so, <!channel>."))
+        model.enqueue(call(("now", {}), text="Let me see."), 3.0, say("It is so, <!channel>."))
         slack.say(ANN, "why?", thread="1.000001")
         await until(lambda: slack.asked_for("chat.update") or len(slack.asked_for("chat.postMessage")) > 1, 20)
         await until(lambda: stage.texts() == ["It is so, &lt;!channel&gt;."], 20)

@@ -21,7 +21,7 @@ A_LIFE_S: Final = 4.0  # on average, start included
 START_SHARE: Final = 0.25  # of the kills come while the daemon starts
 FAULT_EVERY_S: Final = 0.8  # on average
 AGAIN_MAX: Final = 30
-_MIN_PER_S: Final = 25.0
+_MIN_PER_S: Final = 40.0
 _QUIET_S: Final = 1_800.0
 _CALLS: Final = ("chat.postMessage", "chat.postMessage", "chat.update", "users.info", "files.info", "auth.test",
                  "apps.connections.open", "conversations.history", "conversations.open")  # fmt: skip
