@@ -154,7 +154,8 @@ class Tool(Protocol):
     A tool may have a method `outlasts(arguments)` that returns whether such a call brings about something that outlasts
     its turn: a job, an agent, a reminder, or the end of one. A turn that has read others' words asks its person first,
     as it does before one whose `spec.changes_outside`. A method `asks(context, arguments)` returns why a person has to
-    say yes whatever was read, "" if none has to; before that the call counts as not begun.
+    say yes whatever was read, "" if none has to; before that the call counts as not begun. A method `ready()` returns
+    whether agents have it now, as where it needs a token that may be stored or deleted; it is asked at each turn.
     """
 
     spec: ToolSpec
@@ -172,7 +173,8 @@ class Tool(Protocol):
 class StructTool(Generic[A]):
     """A tool whose arguments are a msgspec struct that forbids unknown fields; its docstring is for the model.
 
-    What it `reads_private`, `reads_outside` and `changes_outside` is that of its `ToolSpec`.
+    What it `reads_private`, `reads_outside` and `changes_outside` is that of its `ToolSpec`; `outlasts` and `ready` are
+    those of `Tool`.
     """
 
     def __init__(
@@ -187,6 +189,7 @@ class StructTool(Generic[A]):
         reads_outside: bool = True,
         changes_outside: bool = True,
         outlasts: bool | Callable[[A], bool] = False,
+        ready: Callable[[], bool] = lambda: True,
     ) -> None:
         schema = msgspec.json.schema(arguments)
         flat = dict(schema["$defs"][arguments.__name__])  # providers want an object, not a reference to one
@@ -210,6 +213,7 @@ class StructTool(Generic[A]):
         self._arguments = arguments
         self._run = run
         self._outlasts = outlasts
+        self._ready = ready
 
     def decode(self, arguments: Mapping[str, Any]) -> A:
         """Validate raw arguments; raises `msgspec.ValidationError` naming the wrong or unknown field."""
@@ -218,6 +222,10 @@ class StructTool(Generic[A]):
     def run(self, context: ToolContext, arguments: Any) -> Awaitable[str | Waiting | Sourced]:
         """Do it."""
         return self._run(context, arguments)
+
+    def ready(self) -> bool:
+        """Return whether agents have it now."""
+        return self._ready()
 
     def outlasts(self, arguments: A) -> bool:
         """Return whether such a call brings about something that outlasts its turn."""
@@ -243,6 +251,12 @@ async def asks(tool: Tool, context: ToolContext, arguments: Any) -> str:
     """Return why a tool wants a person's yes for a call, "" for most."""
     says = getattr(tool, "asks", None)
     return str(await says(context, arguments)) if says is not None else ""
+
+
+def ready(tool: Tool) -> bool:
+    """Return whether agents have a tool now; one that does not say is always there."""
+    says = getattr(tool, "ready", None)
+    return says is None or bool(says())
 
 
 def outlasts(tool: Tool, arguments: Any) -> bool:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from daycare.base import foreign
 from daycare.base.connector import Paired, Pairing
 from daycare.base.error_boundary import error_boundary
-from daycare.base.errors import InvalidError
+from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import (
     MODEL_LIST_MAX,
     MODEL_THOUGHT_MAX_CHARS,
@@ -27,7 +27,7 @@ from daycare.base.limits import (
 from daycare.base.messages import Text, Thinking, ToolCall, Usage
 from daycare.base.setup import Secret, SetupStep, Verified
 from daycare.base.times import is_moment
-from daycare.base.tool import Sourced, asks, outlasts
+from daycare.base.tool import Sourced, asks, outlasts, ready
 from daycare.observe import log
 from daycare.plugin import (
     Capabilities,
@@ -335,6 +335,14 @@ class CheckedTool:
             sourced = foreign.struct(result, Sourced)
             return Sourced(await lengthy.text(sourced.text), sourced.origins)
         return await lengthy.text(result)
+
+    def ready(self) -> bool:
+        """Return whether agents have it now; one that fails to say is not there."""
+        try:
+            with error_boundary("PLUGIN_FAILED", f"asking whether the tool {self.spec.name} is ready"):
+                return ready(self.inner)
+        except DaycareError:
+            return False
 
     def outlasts(self, arguments: Any) -> bool:
         """Return whether such a call brings about something that outlasts its turn."""

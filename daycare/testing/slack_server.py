@@ -14,7 +14,8 @@ from daycare.testing.http_server import HttpRequest, HttpServer, ServerConnectio
 
 
 class FakeSlack(HttpServer):
-    """The server. `tokens` are those it knows, with the error that each gets; `asked` counts calls.
+    """The server. `tokens` are those it knows, with the error that each gets; `asked` counts calls. `scopes` are those
+    of each, None where it does not tell.
 
     `status` is another one than 200, `raw` is answered as it stands, `silent` leaves a call without an answer.
     """
@@ -24,6 +25,7 @@ class FakeSlack(HttpServer):
         self.url = f"{self.origin}/api"
         self.tokens: dict[str, str] = {}
         self.asked = 0
+        self.scopes: str | None = "channels:read,groups:read,chat:write,users:read"
         self.status = 200
         self.raw = b""
         self.silent = False
@@ -33,7 +35,8 @@ class FakeSlack(HttpServer):
         if self.silent:
             await trio.sleep_forever()
         found = self.raw or msgspec.json.encode(self._said(request))
-        return await connection.answer(self.status, found, {"Content-Type": "application/json; charset=utf-8"})
+        scopes = {} if self.scopes is None else {"X-OAuth-Scopes": self.scopes}
+        return await connection.answer(self.status, found, {"Content-Type": "application/json; charset=utf-8"} | scopes)
 
     def _said(self, request: HttpRequest) -> dict[str, object]:
         """Return what Slack says: 200 whatever it is, as it does."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from daycare.base.path import PEOPLES, Kind
+from daycare.base.tool import ready
 from daycare.plugin import Tool, ToolSpec
 from daycare.settings import Live
 from daycare.store.records import Agent
@@ -70,4 +71,5 @@ class Catalogue:
             if name != REACT or self._reacts(agent)
             if name != TASKS_ONLY or agent.kind == Kind.TASK
             if name not in self._offered or self._offered[name](agent, name)
+            if ready(tool)
         )

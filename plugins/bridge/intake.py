@@ -5,7 +5,8 @@ from typing import Final
 
 import trio
 
-from daycare.base.bridge import Inward, Moved
+from daycare.base.bounded import Bounded
+from daycare.base.bridge import Inward, Moved, Said
 from daycare.base.connector import Inbound, Unreadable
 from daycare.base.errors import BusyError, DaycareError, InvalidError, UnavailableError
 from daycare.messenger.receiving import Errands, Receiver
@@ -16,6 +17,7 @@ from daycare_plugins.bridge.session import UNACKNOWLEDGED_MAX, Session
 from daycare_plugins.bridge.settings import Supervision
 
 COMMIT_S: Final = 3.0  # a plugin has 5 s to go
+HEARD_MAX: Final = 10_000  # messages of groups that were for us: deletions of others are nothing to us
 STORE_AGAIN_S: Final = 1.0  # while the store takes nothing
 
 Notice = Callable[[str, str, str, bool], Awaitable[None]]  # target, text, key, whether it is sent again
@@ -32,6 +34,7 @@ class BridgeIntake:
         self._settings = settings
         self._folder = folder
         self._notice = notice
+        self._heard: Bounded[tuple[str, str], bool] = Bounded(HEARD_MAX)
         self._receiver = Receiver(
             context, name, "bridge", defect="BRIDGE_DEFECT", within_s=COMMIT_S, late="BRIDGE_STORE"
         )
@@ -58,7 +61,12 @@ class BridgeIntake:
 
     async def _take(self, batch: Sequence[Inward]) -> None:
         """Commit a batch, however long that takes: until then the bridge keeps it."""
-        items = [item for frame in batch if (item := await self._read(frame)) is not None]
+        items = []
+        for frame in batch:
+            if (item := await self._read(frame)) is not None:
+                items.append(item)
+                if isinstance(frame, Said) and frame.chat:
+                    self._heard[frame.chat, frame.message] = True
         while True:
             try:
                 outcomes = await self._receiver.receive(items) if items else []
@@ -75,9 +83,13 @@ class BridgeIntake:
         if isinstance(frame, Moved):
             await self._moved(frame)
             return None
+        about = self._name, self._settings.groups, self._folder, self._was_heard
         if not getattr(frame, "files", ()):
-            return read(frame, self._name, self._settings.groups, self._folder)
-        return await trio.to_thread.run_sync(read, frame, self._name, self._settings.groups, self._folder)
+            return read(frame, *about)
+        return await trio.to_thread.run_sync(read, frame, *about)
+
+    def _was_heard(self, chat: str, message: str) -> bool:
+        return (chat, message) in self._heard
 
     async def _moved(self, frame: Moved) -> None:
         try:

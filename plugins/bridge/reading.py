@@ -1,6 +1,7 @@
 """What a bridge tells becomes what the host takes: said, noted, or unreadable. Nothing in it is trusted."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Final, Literal
 
 from msgspec.structs import replace
@@ -23,9 +24,16 @@ BODY_MAX_CHARS: Final = 4_000
 
 
 def read(
-    frame: Inward, connector: str, groups: Literal["addressed", "always"], folder: BridgeFolder
+    frame: Inward,
+    connector: str,
+    groups: Literal["addressed", "always"],
+    folder: BridgeFolder,
+    heard: Callable[[str, str], bool],
 ) -> Inbound | Unreadable | None:
-    """Return what it is for the host, None if it is nothing to it. It may read files: call it in a thread."""
+    """Return what it is for the host, None if it is nothing to it. It may read files: call it in a thread.
+
+    `heard` tells whether a message of a chat was for us: who deletes one does not say so.
+    """
     match frame:
         case Unread():
             return Unreadable(
@@ -43,8 +51,8 @@ def read(
             done = f"reacted {one_line(frame.emoji, 20)} to" if frame.emoji else "took back a reaction from"
             return _note(frame, connector, f"{done} message {one_line(frame.message, KEY_MAX_CHARS)}")
         case Deleted():
-            if frame.chat and groups == "addressed":
-                return None  # whether it was said to us is not known any more
+            if frame.chat and groups == "addressed" and not heard(frame.chat, frame.message):
+                return None
             note = _note(frame, connector, f"deleted message {one_line(frame.message, KEY_MAX_CHARS)}")
             return replace(note, deletes=_name(frame.message))
 

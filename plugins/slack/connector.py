@@ -1,12 +1,13 @@
 """The connector: what the host asks of a workspace. Everything goes through the governor.
 
-It exists from the start, also without a token; what is heavy is imported when it is first needed.
+It is made with the first token; what is heavy is imported when it is first needed.
 """
 
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+import trio
 from msgspec.structs import replace
 
 from daycare.base.bounded import Bounded
@@ -38,6 +39,7 @@ TYPING_S: Final = 90.0  # a status goes after two minutes, or with the reply
 STATUS: Final = "is working on it…"
 OPENED_MAX: Final = 10_000  # people whose conversation with the app is known
 SENT_MAX: Final = 10_000  # messages whose thread is known, for the reactions to them
+FETCH_TRIES: Final = 3  # to fetch a file, when Slack asks to wait
 LOOK_BACK: Final = 50  # messages among which one is looked for that may have arrived
 
 _CAPABLE: Final = Capabilities(
@@ -50,10 +52,6 @@ class SlackConnector(BaseConnector):
     """One workspace."""
 
     pull = False
-    manner = (
-        "Your answers are read in Slack: bold, italics, struck text, lists, links, quotes and code of Markdown arrive "
-        "as such, tables as text. A message has at most 3,000 characters; longer answers come as several."
-    )
 
     def __init__(self, context: PluginContext, name: str, secret: str) -> None:
         self.name = name
@@ -98,7 +96,7 @@ class SlackConnector(BaseConnector):
         """Send a line to somebody, past the outbox."""
         place = target_of(target)
         await self._governor.acquire(place.where, important=True)
-        await self._call("chat.postMessage", place, **_outgoing().shown(_outgoing().tail(text)))
+        await self._call("chat.postMessage", place, **_outgoing().posted(_outgoing().tail(text)))
 
     async def take_buttons(self, press: SlackTouch) -> None:
         """Let the buttons of a choice that was made go."""
@@ -225,7 +223,7 @@ class SlackConnector(BaseConnector):
             begun = await self._streams.begin(await self._channel(place), place.thread, asker, self.team, text)
             if begun:
                 return begun
-        return self._receipt(await self._call("chat.postMessage", place, **_outgoing().shown(words)), place)
+        return self._receipt(await self._call("chat.postMessage", place, **_outgoing().posted(words)), place)
 
     def _watched(self, target: str) -> SlackTarget:
         """Return where somebody looks who is shown how far it is: the thread in which they wrote last."""
@@ -260,9 +258,14 @@ class SlackConnector(BaseConnector):
                 raise
 
     async def fetch(self, reference: str, max_bytes: int) -> bytes:
-        """Return a file's bytes; while the connection starts, wait for it."""
+        """Return a file's bytes; while the connection starts, or Slack asks to wait, wait: nobody asks again soon."""
         if not (reference.isascii() and reference.isalnum()):
             raise NotFoundError("FILE_GONE", "downloading a file: this is no id of one")
+        for _ in range(FETCH_TRIES - 1):
+            try:
+                return await (await self._slot.wait()).download(reference, max_bytes)
+            except BusyError as busy:
+                await trio.sleep(busy.retry_after_s or 1.0)
         return await (await self._slot.wait()).download(reference, max_bytes)
 
     def identity(self) -> Identity | None:

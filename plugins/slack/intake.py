@@ -8,18 +8,22 @@ from typing import Final, NamedTuple, Protocol
 
 import trio
 
+from daycare.base.bounded import Bounded
 from daycare.base.connector import Inbound, Outcome, Unreadable
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.messenger.json_paths import text_at
 from daycare.messenger.receiving import Errands, Receiver
 from daycare.plugin import PluginContext
 from daycare_plugins.slack.choices import SlackTouch
 from daycare_plugins.slack.names import SlackNames
+from daycare_plugins.slack.places import TS
 from daycare_plugins.slack.reading import ReadEnvelope, SlackKnown, SlackRules, read, unreadable, who_in
 
 STORE: Final = "SLACK_STORE"  # the store takes nothing
 COMMIT_S: Final = 15.0
 OLD_MS: Final = 20 * 86_400_000  # the host knows a repeat for 30 days
+EDITED_MAX: Final = 10_000  # messages of which the last edit is known
 BUTTON_S: Final = 10.0  # a person looks at it
 
 
@@ -58,6 +62,7 @@ class SlackIntake:
         self._context = context
         self._names = names
         self._speaker = speaker
+        self._edited: Bounded[str, float] = Bounded(EDITED_MAX)  # when a message was edited last, by its key
         self._one = trio.Lock()  # two connections may deliver at the same time, while one takes the other's place
         name = rules.connector
         self._receiver = Receiver(context, name, "slack", defect="SLACK_DEFECT", within_s=COMMIT_S, late=STORE)
@@ -115,7 +120,16 @@ class SlackIntake:
             return ReadEnvelope(unreadable(payload.kind, payload.body, "this daycare cannot read it"))
         if isinstance(one.item, Inbound) and one.item.at_ms and self._context.now_ms() - one.item.at_ms > OLD_MS:
             return ReadEnvelope(unreadable(payload.kind, payload.body, "it is too old to tell whether it is a repeat"))
+        if isinstance(one.item, Inbound) and one.item.edits and self._is_overtaken(one.item.edits, payload):
+            return ReadEnvelope(why_ignored="the message was edited again since")
         return one
+
+    def _is_overtaken(self, message: str, payload: Payload) -> bool:
+        """Whether a later edit of the message came before this one: Slack promises no order."""
+        ts = text_at(payload.body, "event", "event_ts")
+        when, last = float(ts) if TS.fullmatch(ts) else 0.0, self._edited.get(message, 0.0)
+        self._edited[message] = max(when, last)
+        return 0.0 < when < last
 
     def _follow(self, one: ReadEnvelope, item: Inbound | Unreadable, outcome: Outcome) -> None:
         if isinstance(item, Unreadable):

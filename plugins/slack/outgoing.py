@@ -78,17 +78,23 @@ def message(part: Outgoing) -> dict[str, Any]:
     text = f"{DUPLICATE}\n{part.text}" if part.maybe_duplicate and part.text else part.text
     if not text:
         raise InvalidError("MESSAGE_EMPTY", f"sending reply {part.outbox}: there is nothing to see in it")
-    params = shown(text, part.choices)
-    metadata = {"event_type": EVENT, "event_payload": {"key": part.key}}
-    return params | {"metadata": metadata, "unfurl_links": False, "unfurl_media": False}
+    return posted(text, part.choices) | {"metadata": {"event_type": EVENT, "event_payload": {"key": part.key}}}
+
+
+def posted(text: str, choices: Sequence[Any] = ()) -> dict[str, Any]:
+    """Return the parameters of a new message: those of `shown`, without previews of its links."""
+    return shown(text, choices) | {"unfurl_links": False, "unfurl_media": False}
 
 
 def shown(text: str, choices: Sequence[Any] = ()) -> dict[str, Any]:
-    """Return the parameters of a text in Slack's own writing, and of the buttons below it; without any, they go."""
+    """Return the parameters of a text in Slack's own writing, and of the buttons below it; without any, they go.
+
+    Slack is told to find nobody's name in it: what a model says notifies nobody.
+    """
     if not choices:
-        return {"text": text, "blocks": []}
-    section = {"type": "section", "text": {"type": "mrkdwn", "text": text}}
-    return {"text": text, "blocks": [section, *encode_choices(choices)]}
+        return {"text": text, "blocks": [], "link_names": False}
+    section = {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
+    return {"text": text, "link_names": False, "blocks": [section, *encode_choices(choices)]}
 
 
 def shared(file: Attachment, number: str, *, duplicate: bool) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The plugin: one connector for each workspace, `slack` and `slack-NAME`, a task that keeps each going, and tools.
 
-Nothing here or below costs memory before a token is stored: the client and the renderer are imported by then.
+Before a token is stored nothing of Slack is imported but this, the settings, what tools look like and `workspace`.
 """
 
 from collections.abc import Callable

@@ -183,7 +183,8 @@ def _changed(payload: dict[str, Any], event: Any, channel: str, rules: SlackRule
     if not isinstance(one.item, Inbound):
         return one
     when = _ts(new, "edited", "ts") or text_at(event, "event_ts")
-    item = replace(one.item, key=f"{channel}:e:{one.ts}:{one_line(when, 20)}", edits=one.item.key, at_ms=_ms(when))
+    key = f"{rules.team}:{channel}:e:{one.ts}:{one_line(when, 20)}"
+    item = replace(one.item, key=key, edits=one.item.key, at_ms=_ms(when))
     return one._replace(item=item)
 
 

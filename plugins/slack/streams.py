@@ -10,6 +10,7 @@ from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.messenger.json_paths import text_at
 from daycare_plugins.slack.client import SlackApi
 from daycare_plugins.slack.places import TS
+from daycare_plugins.slack.words import silent
 
 STREAMS_MAX: Final = 1_000
 TEXT_MAX_CHARS: Final = 12_000  # of one call
@@ -25,6 +26,7 @@ class SlackStreams:
 
     async def begin(self, channel: str, thread: str, who: str, team: str, text: str) -> str:
         """Begin a stream for somebody and return its time stamp; empty where there can be none."""
+        text = silent(text)
         if self._refused or not who or len(text) > TEXT_MAX_CHARS:
             return ""
         try:
@@ -49,7 +51,7 @@ class SlackStreams:
 
     async def grow(self, channel: str, ts: str, text: str) -> bool:
         """Show a text that has grown; return whether it was only that, and could be."""
-        before = self._open.get((channel, ts))
+        before, text = self._open.get((channel, ts)), silent(text)
         if before is None:
             return False
         more = text[len(before) :]

@@ -1,4 +1,4 @@
-"""Tools that act on Slack by themselves: listing channels, and writing to one. None is there without a bot token."""
+"""Tools that act on Slack by themselves: listing channels, and writing to one. Agents have them with a bot token."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -44,10 +44,8 @@ class _SendTool(StructTool[SendSlackMessage]):
 
 
 def tools_of(context: PluginContext, settings: SlackSettings) -> tuple[Tool, ...]:
-    """Return the tools, where there is a workspace with a bot token."""
+    """Return the tools, which agents have as long as a workspace has a bot token."""
     calls = _Calls(context, settings)
-    if not calls.usable:
-        return ()
     return (
         StructTool(
             "list_slack_channels",
@@ -57,6 +55,7 @@ def tools_of(context: PluginContext, settings: SlackSettings) -> tuple[Tool, ...
             reads_private=True,
             reads_outside=True,
             changes_outside=False,
+            ready=calls.ready,
         ),
         _SendTool(
             "send_slack_message",
@@ -66,6 +65,7 @@ def tools_of(context: PluginContext, settings: SlackSettings) -> tuple[Tool, ...
             reads_private=False,
             reads_outside=False,
             changes_outside=True,
+            ready=calls.ready,
         ),
     )
 
@@ -76,12 +76,18 @@ class _Calls:
     def __init__(self, context: PluginContext, settings: SlackSettings) -> None:
         self._context = context
         self._known = {name.removeprefix(NAME).lstrip("-"): each for name, each in workspaces(settings).items()}
-        self.usable = [name for name, (secrets, _) in self._known.items() if _stored(context, secrets.token)]
+
+    def ready(self) -> bool:
+        """Return whether there is a workspace to work in."""
+        return bool(self._usable())
+
+    def _usable(self) -> list[str]:
+        return [name for name, (secrets, _) in self._known.items() if _stored(self._context, secrets.token)]
 
     def _chosen(self, name: str) -> "SlackApi":
         from daycare_plugins.slack.client import SlackApi  # httpx
 
-        name = name or self.usable[0]
+        name = name or next(iter(self._usable()), "")
         if name not in self._known:
             listed = ", ".join(filter(None, self._known)) or "there is only one, which needs no name"
             said = f"using the workspace {name!a}: there is none"
@@ -110,7 +116,7 @@ class _Calls:
 
     async def sent(self, tool: ToolContext, arguments: SendSlackMessage) -> str:
         """Send a text, and return where it stands."""
-        from daycare_plugins.slack.outgoing import shown, texts_of
+        from daycare_plugins.slack.outgoing import posted, texts_of
 
         parts = texts_of(arguments.text)
         if not parts:
@@ -118,7 +124,7 @@ class _Calls:
         answers = []
         async with self._chosen(arguments.workspace) as api:
             for part in parts:
-                answers.append(await api.call("chat.postMessage", channel=arguments.channel, **shown(part)))
+                answers.append(await api.call("chat.postMessage", channel=arguments.channel, **posted(part)))
         first = answers[0]
         told = {"ok": True, "ts": first.get("ts"), "channel": first.get("channel"), "messages": len(answers)}
         return msgspec.json.encode(told).decode()

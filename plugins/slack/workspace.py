@@ -1,15 +1,23 @@
 """One workspace's life: off without tokens, receiving with them, and again when one changes or something breaks."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from daycare.base.connector import Health
 from daycare.base.errors import DaycareError
 from daycare.messenger.keeping import imported, keep, stored
+from daycare.messenger.late import LateConnector
 from daycare.plugin import PluginContext
-from daycare_plugins.slack.connector import SlackConnector
-from daycare_plugins.slack.settings import SlackSecrets, SlackWorkspaceSettings
+from daycare_plugins.slack.settings import NAME, SlackSecrets, SlackWorkspaceSettings
+
+if TYPE_CHECKING:
+    from daycare_plugins.slack.connector import SlackConnector
 
 SERVING: Final = "daycare_plugins.slack.serving"  # imported with the first token
+MANNER: Final = (
+    "Your answers are read in Slack: bold, italics, struck text, lists, links, quotes and code of Markdown arrive "
+    "as such, tables as text. A message has at most 3,000 characters; longer answers come as several. Slack takes what "
+    "begins with a slash for itself: people write /daycare help for /help."
+)
 
 
 class WorkspaceTask:
@@ -24,7 +32,7 @@ class WorkspaceTask:
         transport: Any = None,
     ) -> None:
         self.name = name
-        self.connector = SlackConnector(context, name, secrets.token)
+        self.connector = LateConnector(name, MANNER, self._make, lambda: bool(stored(context, secrets.token)[0]))
         self._context = context
         self._secrets = secrets
         self._settings = settings
@@ -56,7 +64,9 @@ class WorkspaceTask:
         missing = self._secrets.token
         if stored(self._context, missing)[0]:
             missing = self._secrets.signing_secret if self._settings.events_url else self._secrets.app_token
-        self._report(Health(state="off", reason=reason, hint=f"daycare keys add {missing}"))
+        checked = missing == NAME  # the command tries it, and tells which scopes it lacks
+        how = f"daycare credentials set {NAME}" if checked else f"daycare keys add {missing}"
+        self._report(Health(state="off", reason=reason, hint=how))
 
     def starting(self) -> None:
         """There are other tokens."""
@@ -73,7 +83,13 @@ class WorkspaceTask:
         from daycare_plugins.slack.health import SlackMonitor
 
         monitor = SlackMonitor(self._report)
-        await serving.serve(self._context, self._settings, self._secrets, self.connector, monitor, self._transport)
+        connector = self.connector.made()
+        await serving.serve(self._context, self._settings, self._secrets, connector, monitor, self._transport)
+
+    def _make(self) -> "SlackConnector":
+        from daycare_plugins.slack.connector import SlackConnector
+
+        return SlackConnector(self._context, self.name, self._secrets.token)
 
     def _report(self, health: Health) -> None:
         self._state = health.state

@@ -20,6 +20,7 @@ from daycare.messenger.starting import ClientSlot
 from daycare.plugin import PluginContext
 from daycare_plugins.whatsapp_cloud.people import ASKS_MAX, CloudPeople
 from daycare_plugins.whatsapp_cloud.rate_limit import CloudRateLimit
+from daycare_plugins.whatsapp_cloud.settings import CONNECTOR as NAME
 from daycare_plugins.whatsapp_cloud.settings import NAME as SECRET
 from daycare_plugins.whatsapp_cloud.settings import CloudSettings
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from daycare_plugins.whatsapp_cloud.intake import Recent
     from daycare_plugins.whatsapp_cloud.receipts import Receipts
 
-NAME: Final = "whatsapp-cloud"
 TYPING_S: Final = 24.0  # WhatsApp shows it for 25 s, or until a message comes
 HELD_LOOK_S: Final = 3.0  # how soon a held reply goes once the person has written
 HELD_TRY_S: Final = 600.0  # how often a held reply is journaled as tried: then the host sees how old it is

@@ -11,9 +11,7 @@ from daycare.base.connector import Health
 from daycare.base.errors import DaycareError
 from daycare.messenger.keeping import imported, keep, stored
 from daycare.plugin import Plugin, PluginContext
-from daycare_plugins.whatsapp_cloud.connector import NAME as CONNECTOR
-from daycare_plugins.whatsapp_cloud.connector import CloudConnector
-from daycare_plugins.whatsapp_cloud.settings import NAME, CloudSettings
+from daycare_plugins.whatsapp_cloud.settings import CONNECTOR, NAME, CloudSettings
 from daycare_plugins.whatsapp_cloud.setup import STEP
 
 SERVING: Final = "daycare_plugins.whatsapp_cloud.serving"  # imported with the first token
@@ -23,6 +21,8 @@ class CloudTask:
     """Keeps the number going for as long as the plugin lives. `transport` is httpx's, for tests."""
 
     def __init__(self, context: PluginContext, settings: CloudSettings, transport: Any = None) -> None:
+        from daycare_plugins.whatsapp_cloud.connector import CloudConnector  # where a number is configured
+
         self.connector = CloudConnector(context, settings)
         self.serving: Any = None
         self._context = context

@@ -181,6 +181,7 @@ def _said(message: Any, kind: str, common: dict[str, Any], recent: Callable[[str
         files=files,
         replies_to=replied,
         kind="note" if kind in ("reaction", "revoke") else "message",
+        deletes=text_at(message, kind, "original_message_id")[:MESSAGE_ID_MAX_CHARS] if kind == "revoke" else "",
         context=cut("\n".join(filter(None, notes)), CONTEXT_MAX_CHARS),
     )
 

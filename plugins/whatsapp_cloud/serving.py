@@ -17,12 +17,13 @@ from daycare.messenger.text import one_line
 from daycare.plugin import PluginContext
 from daycare.webhook import WebhookServer, listening
 from daycare_plugins.whatsapp_cloud.client import Graph
-from daycare_plugins.whatsapp_cloud.connector import NAME, CloudConnector
+from daycare_plugins.whatsapp_cloud.connector import CloudConnector
 from daycare_plugins.whatsapp_cloud.failures import REFUSED
 from daycare_plugins.whatsapp_cloud.http_in import BOUNDS, SIGNATURE, CloudHook, signature
 from daycare_plugins.whatsapp_cloud.intake import PROBE, CloudIntake, Recent
 from daycare_plugins.whatsapp_cloud.receipts import Receipts
 from daycare_plugins.whatsapp_cloud.settings import APP_SECRET, VERIFY_TOKEN, CloudSettings
+from daycare_plugins.whatsapp_cloud.settings import CONNECTOR as NAME
 from daycare_plugins.whatsapp_cloud.settings import NAME as SECRET
 
 LOOK_S: Final = 60.0  # between two looks at how it goes

@@ -9,6 +9,7 @@ from msgspec import Meta
 GRAPH_URL: Final = "https://graph.facebook.com"
 PATH: Final = "/whatsapp"
 NAME: Final = "whatsapp_cloud"  # of the plugin, and of the secret that is the access token
+CONNECTOR: Final = "whatsapp-cloud"
 APP_SECRET: Final = f"{NAME}.app_secret"
 VERIFY_TOKEN: Final = f"{NAME}.verify_token"
 

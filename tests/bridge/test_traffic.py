@@ -102,6 +102,23 @@ async def test_edits_reactions_and_deletions_come_in(tmp_path: Path) -> None:
         assert "> an old one" in seen
 
 
+async def test_in_a_group_that_is_heard_when_addressed_what_was_for_us_can_be_taken_back(tmp_path: Path) -> None:
+    model = Scripted()
+    model.enqueue(1.0, say("one"), say("two"))
+    async with staged(tmp_path, model) as (house, there):
+        await house.store.people.link("fake:club", "ann")
+        there.say("ann", "go on", message="M1", chat="club")
+        await until(lambda: len(model.history) == 1)
+        there.say("ann", "vermilion", message="M2", chat="club")
+        there.say("ann", "cobalt", message="M3", chat="club")
+        there.say("ann", "not for you", message="M4", chat="club", addressed=False)
+        there.tell(bridge.Deleted(id="d2", sender="ann", message="M2", chat="club"))
+        there.tell(bridge.Deleted(id="d4", sender="ann", message="M4", chat="club"))
+        await until(lambda: len(there.texts("club")) == 2)
+        seen = str(model.history[1].messages)
+        assert "cobalt" in seen and "vermilion" not in seen and "M4" not in seen
+
+
 async def test_names_that_others_gave_stand_apart_from_a_persons_words(tmp_path: Path) -> None:
     model = Scripted()
     async with staged(tmp_path, model) as (_, there):
@@ -194,7 +211,7 @@ def test_whatever_a_bridge_says_becomes_something_bounded(
     id_: str, sender: str, chat: str, text: str, name: str, at_ms: int
 ) -> None:
     frame = bridge.Said(id=id_, sender=sender, chat=chat, text=text, name=name, chat_name=name, at_ms=at_ms)
-    found = read(frame, "fake", "always", BridgeFolder(Path("/nowhere")))
+    found = read(frame, "fake", "always", BridgeFolder(Path("/nowhere")), lambda *_: False)
     assert isinstance(found, Inbound | Unreadable)
     assert 0 < len(found.key) <= bridge.ID_MAX_CHARS
     if isinstance(found, Inbound):

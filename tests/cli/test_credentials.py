@@ -29,10 +29,19 @@ async def test_a_token_is_set_checked_listed_and_deleted_and_shown_nowhere(dayca
         assert (code, "--stdin" in said) == (2, True)
         code, said = await run("set", "slack", "--stdin", stdin="nonsense\n")
         assert (code, "xoxb-..." in said) == (2, True)
-        assert await run("set", "slack", "--stdin", stdin=f"{GOOD}\n") == (0, "stored: slack takes it\n")
-        assert await run("check", "slack") == (0, "good: slack takes it\n")
+        assert await run("set", "slack", "--stdin", stdin=f"{GOOD}\n") == (
+            0,
+            "stored: slack takes it as @bot in Acme\n",
+        )
+        slack.scopes = "chat:write"
+        code, said = await run("check", "slack")
+        assert (code, "good: slack takes it" in said, "lacks the scopes channels:read, groups:read" in said) == (
+            0,
+            True,
+            True,
+        )
         [listed] = json.loads((await run("list", "--json"))[1])["credentials"]
-        assert listed == {"service": "slack", "shape": "xoxb-...", "configured": True}
+        assert (listed["configured"], listed["scopes"]) == (True, ["channels:read", "groups:read", "chat:write"])
         slack.tokens[GOOD] = "token_revoked"
         code, said = await run("check", "slack")
         assert (code, "token_revoked" in said, "hint: " in said) == (1, True, True)

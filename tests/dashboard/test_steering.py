@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from daycare.cli.main import main
 from daycare.process import EmbeddedDaemon
 from tests.dashboard.test_in_a_browser import Window
-from tests.init.conftest import KEY, Town
+from tests.init.conftest import BOT_TOKEN, KEY, Town
 from tests.init.conftest import town as town
 from tests.network.conftest import Network, free_port, opened
 
@@ -178,6 +178,32 @@ def test_a_key_is_stored_masked_and_removed(network: Network, window: Window) ->
     assert KEY not in page.content()
     press(page, "Remove openai")
     expect(page.get_by_role("button", name="Remove openai")).to_have_count(0)
+
+
+def test_a_token_of_slack_is_checked_stored_masked_and_removed(network: Network, window: Window, town: Town) -> None:
+    file = network.home / "config.toml"
+    file.write_text(file.read_text() + f'\n[credentials]\nslack_url = "{town.slack_url}"\n')
+    network.locally("POST", "/v1/config/reload")
+    page = window.open("/system?tab=keys")
+    page.on("dialog", lambda dialog: dialog.accept())
+    slack = page.locator("#service-slack")
+    expect(slack).to_contain_text("Not configured")
+    expect(slack).to_contain_text("channels:read, groups:read, chat:write")
+    page.get_by_label("Token of Slack").fill("xoxp-nonsense")
+    press(page, "Save")
+    expect(page.get_by_role("alert")).to_contain_text("it does not look like one")
+    page.get_by_label("Token of Slack").fill(BOT_TOKEN)
+    press(page, "Save")
+    expect(slack).to_contain_text("Connected")
+    expect(slack).to_contain_text("takes it as @bot in Acme. Missing scopes: channels:read,groups:read.")
+    assert BOT_TOKEN not in page.content()
+    press(page, "Check slack")
+    expect(slack.get_by_role("status").last).to_contain_text("Missing scopes: channels:read,groups:read.")
+    press(page, "Remove the token of slack")
+    expect(slack).to_contain_text("Not configured")
+    reader = Window(page.context.browser, network, "read")  # type: ignore[arg-type]
+    expect(reader.open("/system?tab=keys").locator("#service-slack form")).to_have_count(0)
+    reader.close()
 
 
 def test_a_code_to_scan_is_drawn_and_the_next_one_comes_by_itself(network: Network, window: Window) -> None:

@@ -12,12 +12,14 @@ import trio
 
 from daycare.cli.main import main
 from daycare.testing.openai_server import FakeOpenAI
+from daycare.testing.slack_server import FakeSlack
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.cli.conftest import environment as environment
 from tests.cli.conftest import home as home
 
 KEY = "sk-kitchen-0123456789"
 TOKEN = "4242424242:kitchenbottokenkitchenbottoken12345"
+BOT_TOKEN = "xoxb-4242424242-kitchenkitchen"
 SECRETS = (KEY, TOKEN)
 START_S = 10.0
 
@@ -29,6 +31,7 @@ class Town:
     model_url: str = ""
     telegram_url: str = ""
     ollama: str = ""
+    slack_url: str = ""
     telegram: Any = None
     model: Any = None
     _ready: threading.Event = field(default_factory=threading.Event)
@@ -47,6 +50,9 @@ class Town:
             self.telegram = await stack.enter_async_context(
                 FakeTelegram.serve(nursery, token=TOKEN, username="kitchen_bot")
             )
+            slack = await stack.enter_async_context(FakeSlack.serve(nursery))
+            slack.tokens[BOT_TOKEN] = ""
+            slack.scopes, self.slack_url = "chat:write", slack.url
             self.model_url, self.ollama = self.model.base_url, ollama.base_url.removesuffix("/v1")
             self.telegram_url = self.telegram.base_url.removesuffix("/bot")
             self._token, self._stop = trio.lowlevel.current_trio_token(), trio.Event()

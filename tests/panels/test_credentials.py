@@ -14,6 +14,7 @@ from daycare.testing.slack_server import FakeSlack
 from tests.panels.conftest import Panels
 
 SLACK = "/v1/credentials/slack"
+TAKEN = {"configured": True, "identity": "@bot in Acme", "missing": []}
 GOOD, OTHER = "xoxb-1234567890-goodgoodgood", "xoxb-1234567890-otherother"
 
 
@@ -41,7 +42,7 @@ async def status(panels: Panels) -> Any:
 
 async def test_a_token_that_slack_takes_is_kept_until_it_is_forgotten(panels: Panels, fake: FakeSlack) -> None:
     assert await status(panels) is False
-    assert await panels.call("POST", SLACK, {"token": GOOD}) == {"configured": True}
+    assert await panels.call("POST", SLACK, {"token": GOOD}) == TAKEN
     assert (await status(panels), stored(panels), fake.asked) == (True, GOOD, 1)
     await panels.call("POST", SLACK, {"token": OTHER})
     assert stored(panels) == OTHER
@@ -50,6 +51,27 @@ async def test_a_token_that_slack_takes_is_kept_until_it_is_forgotten(panels: Pa
         gone = await panels.ask("DELETE", SLACK)
         assert (gone.status_code, gone.content) == (204, b"")
     assert (await status(panels), stored(panels)) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "missing"),
+    [
+        ("channels:read, groups:read, chat:write", []),
+        ("chat:write", ["channels:read", "groups:read"]),
+        ("", ["channels:read", "groups:read", "chat:write"]),
+        (f"<b>,{GOOD},chat:write", ["channels:read", "groups:read"]),
+        (None, []),
+    ],
+)
+async def test_the_scopes_that_a_token_lacks_are_told_and_it_is_kept(
+    panels: Panels, fake: FakeSlack, scopes: str | None, missing: list[str]
+) -> None:
+    [listed] = (await panels.call("GET", "/v1/credentials"))["credentials"]
+    assert listed["scopes"] == ["channels:read", "groups:read", "chat:write"]
+    fake.scopes = scopes
+    for route in (SLACK, f"{SLACK}/check"):
+        assert (await panels.call("POST", route, {"token": GOOD} if route == SLACK else None))["missing"] == missing
+    assert stored(panels) == GOOD
 
 
 @pytest.mark.parametrize(
@@ -131,9 +153,9 @@ async def test_a_token_stands_in_no_answer_no_event_and_no_file(
 async def test_a_token_that_is_kept_is_asked_about_again(panels: Panels, fake: FakeSlack) -> None:
     await panels.refused(404, "CREDENTIAL_MISSING", "POST", f"{SLACK}/check")
     await panels.call("POST", SLACK, {"token": GOOD})
-    assert await panels.call("POST", f"{SLACK}/check") == {"configured": True}
-    listed = await panels.call("GET", "/v1/credentials")
-    assert listed == {"credentials": [{"service": "slack", "shape": "xoxb-...", "configured": True}]}
+    assert await panels.call("POST", f"{SLACK}/check") == TAKEN
+    [listed] = (await panels.call("GET", "/v1/credentials"))["credentials"]
+    assert (listed["service"], listed["shape"], listed["configured"]) == ("slack", "xoxb-...", True)
     fake.tokens[GOOD] = "token_revoked"
     error = await panels.refused(401, "CREDENTIAL_REJECTED", "POST", f"{SLACK}/check")
     assert "token_revoked" in error["message"] and GOOD not in str(error)

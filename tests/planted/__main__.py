@@ -17,7 +17,7 @@ import trio
 
 from daycare.testing.daemon_process import die_tidily
 from tests.planted.table import TABLE, Outcome, Planted, run, sound
-from tests.telegram.campaign import stage
+from tests.telegram.campaign import running
 from tests.telegram.campaign.report import say
 from tests.telegram.campaign.warm import Kennel
 
@@ -39,7 +39,7 @@ def main() -> int:
         parser.error(f"no such fault or campaign: {', '.join(sorted(unknown))}")
     wanted = [each for each in TABLE if not only or only & {each.name, each.campaign}]
     began = time.monotonic()
-    with Kennel(pace=False) as kennel, patch.object(stage, "DaemonProcess", kennel.start):
+    with Kennel(pace=False) as kennel, patch.object(running, "DaemonProcess", kennel.start):
         outcomes, false = trio.run(_all, wanted, chosen.seed, chosen.jobs)
     missed = [f"{each.fault.name} ({each.fault.campaign})" for each in outcomes if not each.caught]
     if chosen.json:

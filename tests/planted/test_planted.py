@@ -9,7 +9,7 @@ import trio
 from tests.chance import SEED, WHOLE
 from tests.planted import faults
 from tests.planted.table import TABLE, Outcome, Planted, run
-from tests.telegram.campaign import stage
+from tests.telegram.campaign import running
 from tests.telegram.campaign.warm import Kennel
 
 
@@ -23,7 +23,7 @@ async def test_planted_faults_are_caught() -> None:
     async def one(fault: Planted) -> None:
         outcomes.append(await run(fault, SEED))
 
-    with Kennel(pace=False) as kennel, patch.object(stage, "DaemonProcess", kennel.start):
+    with Kennel(pace=False) as kennel, patch.object(running, "DaemonProcess", kennel.start):
         async with trio.open_nursery() as nursery:
             for fault in drawn:
                 nursery.start_soon(one, fault)

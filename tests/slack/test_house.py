@@ -115,6 +115,24 @@ async def test_an_edit_and_a_deletion_of_what_waits_are_heeded(stage: Stage) -> 
     assert "never mind" not in prompt
 
 
+async def test_an_edit_that_comes_late_does_not_take_back_a_later_one(stage: Stage) -> None:
+    slack, model = stage.slack, stage.model
+    async with stage.daemon():
+        model.enqueue(1.0, say("first"), say("second"))
+        slack.say(ANN, "go on")
+        await until(lambda: len(model.history) == 1)
+        ts = slack.say(ANN, "ochre")["event"]["ts"]
+        await until(lambda: not slack.links.unacknowledged)
+        slack.links.paused = True
+        slack.edit(DM, ts, "cobalt")
+        slack.edit(DM, ts, "vermilion")
+        slack.links._waiting.reverse()
+        slack.links.paused = False
+        slack.links.tell()
+        await stage.sent(2)
+    assert re.findall("ochre|cobalt|vermilion", str(model.history[1].messages)) == ["vermilion"]
+
+
 async def test_a_lost_answer_is_found_by_its_key_and_nothing_is_said_twice(stage: Stage) -> None:
     async with stage.daemon() as house:
         stage.slack.fault("chat.postMessage", lost())
@@ -211,8 +229,6 @@ async def test_tools_are_there_with_a_token_and_a_person_is_asked_before_one_wri
     for number in range(3):
         slack.channel(f"C{number}X", f"room-{number}", private=number == 1)
     slack.list_page = 2
-    async with stage.daemon() as house:  # the tokens are stored while this one runs
-        assert house.daemon.catalogue.get("send_slack_message") is None
     async with stage.daemon() as house:
         model.enqueue(call(("send_slack_message", {"channel": "#room-0", "text": "**hi** all"})), say("sent"))
         slack.say(ANN, "greet them")
@@ -225,9 +241,15 @@ async def test_tools_are_there_with_a_token_and_a_person_is_asked_before_one_wri
         model.enqueue(call(("list_slack_channels", {"limit": 3})), say("three"))
         slack.say(ANN, "which channels?")
         await until(lambda: "three" in stage.texts())
-        [told] = re.findall(r"\[\{.*?\}\]", str(model.history[-1].messages[-1].parts).replace("\\", ""))
+        results = (str(each.parts) for request in model.history for each in request.messages if each.role == "tool")
+        told = re.findall(r"\[\{.*?\}\]", "".join(results).replace("\\", ""))[-1]
         assert json.loads(told)[1] == {"id": "C1X", "name": "room-1", "is_private": True}
         await idle(house)
+        await house.store.secrets.remove("slack")
+        model.enqueue(say("gone"))
+        assert await house.talk("may you still?") == "gone"
+        before, after = ({each.name for each in model.history[at].tools} for at in (0, -1))
+        assert before - after >= {"send_slack_message", "list_slack_channels"}
 
 
 def labels(message: dict[str, Any]) -> list[str]:

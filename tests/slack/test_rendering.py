@@ -1,59 +1,27 @@
 """What a model writes, as Slack takes it: the fake, which is strict, refuses nothing of it."""
 
-import random
-
 import pytest
-from msgspec.structs import replace
 
-from daycare.base.connector import Outgoing
-from daycare.base.messages import Choice
-from daycare.testing.http_server import Params
 from daycare_plugins.slack import choices, outgoing, words
 from daycare_plugins.slack.emoji import name_of, sign_of
-from daycare_plugins.slack.testing import rules
-from tests.chance import sliced
+from tests.chance import SEED, WHOLE
+from tests.slack.campaign import render
+from tests.slack.campaign.documents import SlackAuthor
 
-PIECES = (
-    *(
-        "**bold**",
-        "_it_",
-        "~~gone~~",
-        "`a<b>&c`",
-        "[link](https://a.example/x?y=1&z=<2>|3)",
-        "> quote",
-        "# head",
-        "<b>x</b>",
-    ),
-    *(
-        "- item",
-        "1. one",
-        "| a | b |\n|---|---|\n| <1> | & |",
-        "```py\nif a < b && c > d: pass\n```",
-        "<!channel>",
-        "<@U1>",
-    ),
-    *("<b>x</b>", "<!channel>", "&amp;", "🙂", "x" * 400, "äöü", "\n\n", "$a<b$", "~", "*", "_"),
-)
+DOCUMENTS = 3_000 if WHOLE else 60
 
 
-def document(seed: int) -> str:
-    chance = random.Random(seed)
-    return chance.choice((" ", "\n", "")).join(chance.choice(PIECES) for _ in range(chance.randrange(1, 80)))
+def test_whatever_is_written_is_taken_is_complete_and_notifies_nobody() -> None:
+    print(f"SEED={SEED}")
+    assert not render.run(DOCUMENTS, SEED).findings
 
 
-@pytest.mark.parametrize("first", sliced(list(range(0, 3_000, 100)), 4))
-def test_whatever_is_written_is_taken(first: int) -> None:
-    for seed in range(first, first + 100):
-        offered = tuple(Choice(label=f"<{n}>", says="y" * (n * 60)) for n in range(seed % 40))
-        reply = Outgoing(outbox=1, key="k", path="/a/b", user="a", target="U1", text=document(seed), choices=offered)
-        for part in outgoing.split(reply):
-            if not part.text:
-                continue
-            for sent in (outgoing.message(part), outgoing.message(replace(part, maybe_duplicate=True))):
-                params = Params(sent)
-                rules.check_text(params.text("text"))
-                rules.blocks_in(params)
-                assert rules.metadata_in(params), f"seed {seed}"
+def test_the_judge_of_rendering_sees_what_is_refused_loud_or_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "escape", str)
+    monkeypatch.setattr(render, "silent", str)
+    monkeypatch.setattr(outgoing, "TEXT_UNITS", 9_000)
+    monkeypatch.setattr(SlackAuthor, "_head", lambda self: f"{self._mark()[:-1]}")
+    assert {kind for kind, _ in render.run(20, SEED).findings} >= {"refused", "loud", "lost"}
 
 
 def test_signs_are_slacks_own_and_nothing_names_anybody_by_accident() -> None:

@@ -10,7 +10,7 @@ import trio
 from daycare.base.fence import fence
 from daycare_plugins.telegram.testing.server import FakeMessage, FakeTelegram
 from tests.chance import SEED, WHOLE
-from tests.telegram.campaign import approve, flood, judge, outage, receive, send, stage
+from tests.telegram.campaign import approve, flood, judge, outage, receive, running, send
 from tests.telegram.campaign.mind import Heard, Told, names, units
 from tests.telegram.campaign.report import Report
 from tests.telegram.campaign.stage import Room, rooms_of
@@ -23,7 +23,7 @@ ANSWERS = 40 if WHOLE else 20  # each chat is sent one a second at most
 def warm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let daemons come from a kennel: a dozen starts of Python and its imports show nothing."""
     with Kennel() as kennel:
-        monkeypatch.setattr(stage, "DaemonProcess", kennel.start)
+        monkeypatch.setattr(running, "DaemonProcess", kennel.start)
         yield
 
 

@@ -309,6 +309,19 @@ async def test_an_edit_of_a_request_is_a_reply_to_it(stage: Stage) -> None:
         assert await remembered(house, agent) == "- likes coffee\n"
 
 
+async def test_what_is_deleted_or_edited_while_it_waits_is_not_read_as_it_was(stage: Stage) -> None:
+    async with stage.daemon():
+        stage.model.enqueue(1.0, say("first"), say("second"))
+        stage.graph.say(ANN, "go on")
+        await until(lambda: len(stage.model.history) == 1)
+        gone, wrong = stage.graph.say(ANN, "vermilion")["id"], stage.graph.say(ANN, "ochre")["id"]
+        stage.graph.send(ANN, "revoke", {"original_message_id": gone})
+        better = {"type": "text", "text": {"body": "cobalt"}}
+        stage.graph.send(ANN, "edit", {"original_message_id": wrong, "message": better})
+        await stage.sent(2)
+    assert re.findall("vermilion|ochre|cobalt", str(stage.model.history[1].messages)) == ["cobalt"]
+
+
 async def test_what_whatsapp_took_and_could_not_deliver_is_told_to_the_agent(stage: Stage) -> None:
     graph, model = stage.graph, stage.model
     async with stage.daemon():

@@ -25,7 +25,7 @@ def credentials(cli: Cli) -> None:
 
 @command(app, "list", examples="daycare credentials list --json | jq '.credentials[] | .service'")
 def list_(cli: Cli) -> None:
-    """List services, and whether there is a token of each."""
+    """List services, whether there is a token of each, and what it needs."""
     _list(cli)
 
 
@@ -41,7 +41,7 @@ def set_(
     hide(token)
     with cli.connect() as client:
         done = client.call("POST", _route(service), {"token": token})
-    cli.out({"service": service, **done}, lambda _: f"stored: {service} takes it")
+    cli.out({"service": service, **done}, lambda _: _told(service, "stored", done))
 
 
 @command(app, "check", examples="daycare credentials check slack")
@@ -49,7 +49,7 @@ def check(cli: Cli, service: Service) -> None:
     """Ask a service whether it still takes the token that is kept."""
     with cli.connect() as client:
         done = client.call("POST", f"{_route(service)}/check")
-    cli.out({"service": service, **done}, lambda _: f"good: {service} takes it")
+    cli.out({"service": service, **done}, lambda _: _told(service, "good", done))
 
 
 @command(app, "remove", examples="daycare credentials remove slack")
@@ -63,9 +63,19 @@ def remove(cli: Cli, service: Service) -> None:
 def credentials_table(document: Json) -> Any:
     """Return services as a table."""
     rows = (
-        (each["service"], "stored" if each["configured"] else "none", each["shape"]) for each in document["credentials"]
+        (each["service"], "stored" if each["configured"] else "none", each["shape"], ", ".join(each["scopes"]))
+        for each in document["credentials"]
     )
-    return table(("service", "token", "looks like"), rows)
+    return table(("service", "token", "looks like", "needs the scopes"), rows)
+
+
+def _told(service: str, what: str, done: Json) -> str:
+    """Return what a service says of a token."""
+    who = f" as {done['identity']}" if done["identity"] else ""
+    lines = [f"{what}: {service} takes it{who}"]
+    if missing := done["missing"]:
+        lines.append(f"it lacks the scopes {', '.join(missing)}: give them to the app, and install it again")
+    return "\n".join(lines)
 
 
 def _list(cli: Cli) -> None:

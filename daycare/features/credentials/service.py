@@ -6,6 +6,7 @@ So `daycare keys` lists it, plugins find it, and it is sealed again when the vau
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.secrecy import hide
 from daycare.features.credentials.kinds import KINDS, CredentialKind
+from daycare.features.credentials.records import CheckedCredential
 from daycare.settings import Live
 from daycare.store.rotation import Keyring
 
@@ -17,8 +18,8 @@ class Credentials:
         self._keyring = keyring
         self._live = live
 
-    async def store(self, service: str, token: str) -> None:
-        """Keep a token that its service takes, in place of the one before.
+    async def store(self, service: str, token: str) -> CheckedCredential:
+        """Keep a token that its service takes, in place of the one before; return what the service says of it.
 
         Raises `InvalidError` CREDENTIAL_FORMAT, `CredentialRejectedError`, or `UnavailableError` where nobody could
         say; then the one before stays.
@@ -31,10 +32,11 @@ class Credentials:
                 hint=f"one is {kind.shape}",
             )
         hide(token)
-        await kind.check(kind.url(self._live.now.credentials), token)
+        found = await kind.check(kind.url(self._live.now.credentials), token)
         await self._keyring.put(service, token)
+        return found
 
-    async def check(self, service: str) -> None:
+    async def check(self, service: str) -> CheckedCredential:
         """Ask a service whether it still takes the token that is kept.
 
         Raises `NotFoundError` CREDENTIAL_MISSING, `CredentialRejectedError`, or `UnavailableError` where nobody could
@@ -49,7 +51,7 @@ class Credentials:
                 hint=f"daycare credentials set {service}",
             )
         hide(token)
-        await kind.check(kind.url(self._live.now.credentials), token)
+        return await kind.check(kind.url(self._live.now.credentials), token)
 
     def configured(self, service: str) -> bool:
         """Return whether there is a token for a service."""

@@ -22,6 +22,7 @@ from daycare.base.errors import DaycareError
 from daycare.base.limits import PATH_MAX_CHARS
 from daycare.base.permission import TOOL
 from daycare.base.scope import is_subusers
+from daycare.base.tool import ready
 from daycare.features.roster.records import Branch, NamedChoice, RunningTurn, ToolRight
 from daycare.features.roster.rows import RosterRows
 from daycare.store.records import Agent
@@ -165,10 +166,14 @@ class ChoiceRoutes:
             verdict = await self._permissions.may(agent.path, f"{TOOL}{spec.name}", agent.path)
             decision, reason = str(verdict.decision), verdict.reason
             if decision != "deny" and spec.name not in offered:
-                decision, reason = (
-                    "deny",
-                    f"it is not for agents of the kind {agent.kind}, or not of use where it talks",
-                )
+                decision, reason = "deny", self._why_not(spec.name, agent)
             about = one_line(spec.description, _DESCRIPTION_MAX_CHARS)
             found.append(ToolRight(name=spec.name, description=about, decision=decision, reason=reason))
         return answer({"tools": found})
+
+    def _why_not(self, name: str, agent: Agent) -> str:
+        """Return why an agent that may use a tool does not have it."""
+        tool = self._catalogue.get(name)
+        if tool is not None and not ready(tool):
+            return "it lacks what it works with, such as a token: daycare credentials"
+        return f"it is not for agents of the kind {agent.kind}, or not of use where it talks"

@@ -1,6 +1,8 @@
 """Socket Mode, from Slack's side: tickets, envelopes that are delivered until they are acknowledged, disconnects."""
 
 import itertools
+import random
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -21,13 +23,18 @@ class SlackEnvelope(msgspec.Struct, kw_only=True, eq=False):
 
 
 class FakeLinks:
-    """The connections of one app. `acks` are the ids acknowledged, in order; `wrong` is what no app should send."""
+    """The connections of one app. `acks` are the ids acknowledged, in order; `wrong` is what no app should send.
+
+    `on_acknowledged` are told of each envelope at its first acknowledgement.
+    """
 
     def __init__(self) -> None:
         self.redeliver_s = REDELIVER_S
         self.paused = False  # nothing is delivered
         self.acks: list[str] = []
         self.wrong: list[str] = []
+        self.on_acknowledged: list[Callable[[SlackEnvelope], None]] = []
+        self.pushed = 0
         self.delivered = 0
         self.opened = 0
         self._waiting: list[SlackEnvelope] = []
@@ -54,8 +61,13 @@ class FakeLinks:
 
     def push(self, kind: str, payload: dict[str, Any]) -> None:
         """Deliver something, until it is acknowledged."""
+        self.pushed += 1
         self._waiting.append(SlackEnvelope(kind=kind, payload=payload, numbers=[]))
         self.tell()
+
+    def mix(self, chance: random.Random) -> None:
+        """Let what waits come in another order from now on."""
+        chance.shuffle(self._waiting)
 
     def tell(self) -> None:
         """Look again whether something is to be delivered."""
@@ -136,4 +148,8 @@ class FakeLinks:
             self.wrong.append(str(message))
             return
         self.acks.append(number)
-        self._waiting = [each for each in self._waiting if number not in each.numbers]
+        known = [each for each in self._waiting if number in each.numbers]
+        self._waiting = [each for each in self._waiting if each not in known]
+        for each in known:
+            for told in self.on_acknowledged:
+                told(each)

@@ -10,6 +10,7 @@ from daycare_plugins.slack.testing.rules import (
     STREAM_MAX_CHARS,
     SlackRefusedError,
     blocks_in,
+    check_characters,
     check_text,
     metadata_in,
 )
@@ -71,6 +72,8 @@ class SlackMethods(SlackWorld):
         if metadata is not None:
             message["metadata"] = metadata
         place.messages[message["ts"]] = message
+        if self.echoes:
+            self.event(self._in(place, message))
         return {"channel": place.id, "ts": message["ts"], "message": message}
 
     def _new(self, place: FakeChannel, thread: str, text: str) -> Message:
@@ -144,6 +147,7 @@ class SlackMethods(SlackWorld):
         text = params.text("markdown_text")
         if len(text) > STREAM_MAX_CHARS:
             raise SlackRefusedError("msg_too_long")
+        check_characters(text)
         return text
 
     def _status(self, params: Params) -> Answer:

@@ -14,14 +14,15 @@ _BRACKETS: Final = re.compile(
     r"<(?:@[UW][A-Z0-9]+|#[CG][A-Z0-9]+|![a-z]+|https?://[^\s<>|]+|mailto:[^\s<>|]+)(?:\|[^<>\n]*)?>"
 )
 
+_MESSAGE: Final = "channel text blocks link_names"
 # Method -> the scope that it needs, and the arguments that it takes.
 METHODS: Final[dict[str, tuple[str, frozenset[str]]]] = {
     name: (scope, frozenset(arguments.split()))
     for name, scope, arguments in (
         ("auth.test", "", ""),
         ("apps.connections.open", "connections:write", ""),
-        ("chat.postMessage", "chat:write", "channel text blocks thread_ts metadata unfurl_links unfurl_media"),
-        ("chat.update", "chat:write", "channel ts text blocks"),
+        ("chat.postMessage", "chat:write", f"{_MESSAGE} thread_ts metadata unfurl_links unfurl_media"),
+        ("chat.update", "chat:write", f"{_MESSAGE} ts"),
         ("chat.delete", "chat:write", "channel ts"),
         ("chat.startStream", "chat:write", "channel thread_ts recipient_user_id recipient_team_id markdown_text"),
         ("chat.appendStream", "chat:write", "channel ts markdown_text"),
@@ -66,6 +67,11 @@ def check_text(text: str) -> None:
     left = _BRACKETS.sub("", text)
     if re.search(r"<|(?<!^)>", left, re.MULTILINE) or _KNOWN_CODES.search(left):  # `>` begins a quote
         raise SlackRefusedError("invalid_arguments", response_metadata={"messages": ["text: not escaped"]})
+    check_characters(text)
+
+
+def check_characters(text: str) -> None:
+    """Refuse what is no text."""
     if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
         raise SlackRefusedError("invalid_arguments", response_metadata={"messages": ["text: not valid"]})
 

@@ -11,6 +11,7 @@ It is written from Slack's published reference and refuses what that says is ref
 missing scopes, texts and blocks that are too long or not escaped, messages that are not the app's, a wrong token.
 """
 
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -28,6 +29,9 @@ __all__ = ["APP_TOKEN", "BOT", "SIGNING_SECRET", "TEAM", "TOKEN", "FakeWorkspace
 
 _JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
 _BURST: Final = 6  # messages to one channel that Slack takes at once; then one a second
+
+
+Moment = Literal["arrived", "executed", "answered"]  # nothing is done; it is done; its answer is sent
 
 
 class SlackFault(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +75,8 @@ def refused(error: str) -> SlackFault:
 class FakeWorkspace(SlackMethods, FakeSlack):
     """The server; see `SlackWorld` for people and channels, `FakeLinks` for Socket Mode.
 
-    `calls` are (method, parameters) of all that was asked. `scopes` are those that the app lacks. With `pace` a channel
-    takes no more messages than Slack allows.
+    `calls` are (method, parameters) of all that was asked; `on_call` are told of each moment of a call, in order.
+    `missing_scopes` are those that the app lacks. With `pace` a channel takes no more messages than Slack allows.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -81,6 +85,7 @@ class FakeWorkspace(SlackMethods, FakeSlack):
         self.tokens = {TOKEN: ""}
         self.links = FakeLinks()
         self.calls: list[tuple[str, Params]] = []
+        self.on_call: list[Callable[[str, Params, Moment], None]] = []
         self.missing_scopes: set[str] = set()
         self.pace = True
         self.paced = 0  # messages refused for that
@@ -102,6 +107,10 @@ class FakeWorkspace(SlackMethods, FakeSlack):
         """Let the next calls of a method go wrong."""
         self._faults += [(method, fault)] * times
 
+    def no_more_faults(self) -> None:
+        """Let every call go well from now on."""
+        self._faults.clear()
+
     def asked_for(self, method: str) -> list[Params]:
         """Return the parameters of each call of a method."""
         return [params for name, params in self.calls if name == method]
@@ -117,6 +126,8 @@ class FakeWorkspace(SlackMethods, FakeSlack):
         if request.path.startswith(("/upload/", "/files/")):
             return await self._bytes(connection, request)
         method = request.path.removeprefix("/api/")
+        params = request.params()
+        self._tell(method, params, "arrived")
         fault = self._fault(method)
         if fault.drop == "before":
             return False
@@ -125,18 +136,30 @@ class FakeWorkspace(SlackMethods, FakeSlack):
                 429, b'{"ok":false,"error":"ratelimited"}', _JSON | {"Retry-After": str(fault.retry_after_s)}
             )
         try:
-            answer, headers = {"ok": True} | self._called(method, request, fault), _JSON
+            answer, headers = {"ok": True} | self._called(method, request, fault), _JSON | self._scopes()
         except SlackRefusedError as error:
             answer, headers = error.answer, _JSON
         except RefusedError:
             answer, headers = {"ok": False, "error": "invalid_arguments"}, _JSON
+        self._tell(method, params, "executed")
         if wait := answer.pop("retry_after_s", 0):
             return await connection.answer(429, msgspec.json.encode(answer), headers | {"Retry-After": str(wait)})
         if fault.stall:
             await trio.sleep_forever()
         if fault.drop:
             return False
-        return await connection.answer(fault.status, msgspec.json.encode(answer), headers)
+        more = await connection.answer(fault.status, msgspec.json.encode(answer), headers)
+        self._tell(method, params, "answered")
+        return more
+
+    def _scopes(self) -> dict[str, str]:
+        """Return the header with what the app may do."""
+        scopes = {scope for scope, _ in METHODS.values() if scope} - self.missing_scopes
+        return {"X-OAuth-Scopes": ",".join(sorted(scopes | {"groups:read"} - self.missing_scopes))}
+
+    def _tell(self, method: str, params: Params, moment: Moment) -> None:
+        for told in self.on_call:
+            told(method, params, moment)
 
     def _called(self, method: str, request: HttpRequest, fault: SlackFault) -> dict[str, Any]:
         if fault.error:

@@ -51,6 +51,7 @@ class SlackWorld:
         self.files: dict[str, FakeSlackFile] = {}
         self.statuses: list[tuple[str, str, str]] = []  # (channel, thread, text)
         self.streams: dict[tuple[str, str], bool] = {}  # of each message that is one: whether it is open
+        self.echoes = False  # the app is told of what it says itself, as in channels to whose messages it subscribes
         self._numbers = itertools.count(1)
 
     def push(self, kind: str, payload: dict[str, Any]) -> None:
@@ -101,6 +102,8 @@ class SlackWorld:
         if files:
             message |= {"subtype": "file_share", "files": [self.about_file(number) for number in files]}
         place.messages[ts] = message
+        if channel and f"<@{BOT}>" in text:  # who subscribes to both is told twice
+            self.event(self._in(place, message | {"type": "app_mention"}))
         return self.event(self._in(place, message))
 
     def edit(self, channel: str, ts: str, text: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import apsw
 import msgspec
@@ -22,6 +22,17 @@ _DONE, _DEAD = 1, 2
 _decode_history: Final = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
+class Place(Protocol):
+    """Where something is said, with a number that begins the names of what is said there."""
+
+    number: int
+
+    @property
+    def id(self) -> int | str:
+        """The platform's id of it."""
+        ...
+
+
 @dataclass
 class Said:
     """Something a person said. `key` is that of its inbox row; an edit's key only begins so.
@@ -31,10 +42,10 @@ class Said:
     """
 
     name: str
-    room: Room
-    sender: int
+    room: Place
+    sender: int | str
     key: str
-    thread: int | None = None
+    thread: int | str | None = None
     edit_of: str = ""
     message: int = 0
     speaker: str = ""
@@ -95,20 +106,23 @@ def given_up_keys(db: apsw.Connection) -> set[str]:
 # == in ================================================================================================================
 
 
-def judge_inbox(store: Store, said: Sequence[Said], report: Report) -> None:
-    """Each message has one row, and is read in one turn; an edit may stand in its place."""
+def judge_inbox(store: Store, said: Sequence[Said], report: Report, *, in_order: bool = True) -> None:
+    """Each message has one row, and is read in one turn; an edit may stand in its place.
+
+    Where edits come in any order, one that comes after a later one may be passed over.
+    """
     edits: dict[str, list[Said]] = defaultdict(list)
     for one in said:
         if one.edit_of:
             edits[one.edit_of].append(one)
     for prefix, group in _by_prefix(said).items():
         rows = sum(len(found) for key, found in store.rows.items() if key.startswith(prefix))
-        if rows != len(group):
+        if rows != len(group) and (in_order or not 0 < rows < len(group)):
             report.find("lost" if rows < len(group) else "doubled", f"{rows} rows of {len(group)} edits {prefix}*")
     for one in said:
         if not one.edit_of:
             _judge_row(store, one, report)
-        _judge_heard(store, one, edits.get(one.edit_of or one.name, []), report)
+        _judge_heard(store, one, edits.get(one.edit_of or one.name, []), report, in_order=in_order)
 
 
 def _by_prefix(said: Sequence[Said]) -> dict[str, list[Said]]:
@@ -131,14 +145,15 @@ def _judge_row(store: Store, one: Said, report: Report) -> None:
         report.find("broken", f"{one.name} was done in turn {turn} and read in {store.heard[one.name]}")
 
 
-def _judge_heard(store: Store, one: Said, edits: list[Said], report: Report) -> None:
+def _judge_heard(store: Store, one: Said, edits: list[Said], report: Report, *, in_order: bool) -> None:
     heard = store.heard.get(one.name, [])
     if len(heard) > 1:
         report.find("doubled", f"{one.name} was read in turns {heard}")
     if heard or any(state == _DEAD for state, _ in store.rows.get(one.key, [])):
         return
     if one.edit_of:
-        stands = any(_number(edit) > _number(one) and store.heard.get(edit.name) for edit in edits)
+        later = (edit for edit in edits if not in_order or _number(edit) > _number(one))
+        stands = any(store.heard.get(edit.name) for edit in later)
     else:
         turns = {turn for _, turn in store.rows.get(one.key, [])}
         stands = any(turns & set(store.heard.get(edit.name, [])) for edit in edits)
@@ -181,7 +196,7 @@ def judge_told(
         report.find("mistold", f"{name} is in the history, and in no request")
 
 
-def _place(one: Said) -> tuple[int, int | None]:
+def _place(one: Said) -> tuple[int, int | str | None]:
     return one.room.number, one.thread
 
 
@@ -275,7 +290,7 @@ def judge_answers(store: Store, found: Delivered, said: Sequence[Said], report: 
             report.find("doubled", f"{name} was answered in turns {turns}")
         if name not in found.first:
             report.find("lost", f"the answer to {name}")
-    newest: dict[tuple[int, int | None, int], tuple[int, str]] = {}
+    newest: dict[object, tuple[int, str]] = {}
     answers: dict[tuple[int, int], set[int]] = defaultdict(set)  # an answer: the messages that it answers
     for one in said:
         if (message := found.first.get(one.name)) is not None:

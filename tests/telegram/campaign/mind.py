@@ -9,6 +9,7 @@ Behind it may stand what the model is to do before it answers:
 | `pause SECONDS` | thinks for so long |
 | `stream SECONDS` | takes so long to say it, a few words at a time |
 | `work SECONDS` | calls a tool that takes so long and tells how far it is |
+| `file` | sends a file besides, with the name `m17-203f` |
 | `long LINES` | answers with so many paragraphs, `m17-203/0001` and so on |
 
 A turn's answer has a line for each of its messages, `**ack** m17-203` in Markdown. The model is a function of the
@@ -41,8 +42,8 @@ from daycare.plugin import (
 THINK_S: Final = 0.004  # long enough for a kill to come in between
 PIECES: Final = 8  # of a streamed answer
 _REFERS: Final = re.compile(r"\[what this refers to; data, not instructions\]\n<quoted (\w+)>\n.*?\n</quoted \1>", re.S)
-_NAME: Final = r"m\d+-\d+(?:\.\d+|b)?"
-_WORD: Final = re.compile(rf"\b({_NAME})(?: (choose|pause|stream|work|long)\b(?: ([\d.]+))?)?")
+_NAME: Final = r"m\d+-\d+(?:\.\d+|[bf])?"
+_WORD: Final = re.compile(rf"\b({_NAME})(?: (choose|pause|stream|work|long|file)\b(?: ([\d.]+))?)?")
 _UNIT: Final = re.compile(rf"\b{_NAME}(?:/\d+)?")
 _FILLER: Final = "and this is said at some length, so that it takes room and more than one message is needed for it"
 
@@ -159,6 +160,8 @@ def _write_down(before: tuple[Message, ...], turn: tuple[Message, ...]) -> None:
 def _calls(wish: Wish) -> tuple[ToolCall, ...]:
     if wish.verb == "choose":
         return (ToolCall(f"call-{wish.name}", "offer_choices", {"choices": [f"{wish.name}b"]}),)
+    if wish.verb == "file":
+        return (ToolCall(f"call-{wish.name}", "send_file", {"name": f"{wish.name}f", "text": f"of {wish.name}"}),)
     if wish.verb == "work":
         return (ToolCall(f"call-{wish.name}", "labour", {"seconds": wish.number}),)
     return ()

@@ -1,24 +1,24 @@
 """A daemon in a home of its own, the fake Telegram it talks to, and the people in both."""
 
 import shutil
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import apsw
 import httpx
 import trio
 
-from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, client_of, status
+from daycare.testing.daemon_process import BrokenDaemonError, client_of
 from daycare.testing.model_server import FakeModelServer
 from daycare_plugins.telegram.testing.server import FakeChat, FakePerson, FakeTelegram
-from tests.crash.process import Home
-from tests.planted.plugin import patience_s, section, to_load
+from tests.planted.plugin import section, to_load
 from tests.telegram.campaign.report import Report, say
+from tests.telegram.campaign.running import CampaignHome
 
 BOT: Final = "telegram"
 FIRST_PERSON: Final = 1_000
@@ -84,11 +84,13 @@ class Room:
         return f"m{self.number}-{self.said}"
 
 
-class Stage:
-    """One home, one bot. `report` takes what is found wrong on the way.
+class Stage(CampaignHome):
+    """One home, one bot.
 
     The model is the plugin `mind`, or asked of the server `models`.
     """
+
+    connector = BOT
 
     def __init__(
         self,
@@ -99,13 +101,9 @@ class Stage:
         policy: str = "steer",
         models: FakeModelServer | None = None,
     ) -> None:
+        super().__init__(report)
         self.server = server
-        self.report = report
         self.rooms: list[Room] = []
-        self.process: DaemonProcess | None = None
-        self.starter: Callable[..., DaemonProcess] = DaemonProcess
-        self.ready_s: list[float] = []
-        self.home = Home()
         self._config = partial(
             _CONFIG.format,
             models=_MIND_MODELS if models is None else _SERVER_MODELS.format(base_url=models.base_url),
@@ -121,28 +119,6 @@ class Stage:
         """Write the settings, with those that some of the rooms need."""
         addressed = ", ".join(f'"{room.id}" = "addressed"' for room in rooms if room.addressed)
         (self.home.path / "config.toml").write_text(self._config(addressed=addressed) + section())
-
-    # -- the daemon --------------------------------------------------------------------------------------------------
-
-    def start(
-        self, *, module: str = "daycare.cli.daemon", environment: Mapping[str, str] | None = None
-    ) -> DaemonProcess:
-        """Start the daemon."""
-        self.process = self.starter(self.home, module=module, environment=environment)
-        return self.process
-
-    async def up(self) -> DaemonProcess:
-        """Start the daemon and wait until it answers."""
-        process = self.start()
-        if (ready_s := await process.ready()) is not None:
-            self.ready_s.append(ready_s)
-        return process
-
-    async def down(self) -> None:
-        """Kill the daemon, if it runs."""
-        with trio.CancelScope(shield=True):
-            if self.process is not None:
-                await self.process.kill()
 
     async def introduce(self, rooms: Sequence[Room]) -> None:
         """Start for the first time: store the token, and make the people of the rooms known."""
@@ -162,11 +138,6 @@ class Stage:
             if file.is_file() and file.name not in ("config.toml", "daycare.lock"):
                 shutil.copy2(file, self.home.path)
 
-    async def health(self) -> dict[str, Any]:
-        """Return how the daemon says the connection is."""
-        found: dict[str, Any] = (await status(self.home.socket))["connectors"][BOT]
-        return found
-
     async def until_state(self, wanted: set[str], deadline_s: float) -> float | None:
         """Wait until the connection is in one of these states; return how long that took, None if it was too long."""
         began = trio.current_time()
@@ -176,46 +147,9 @@ class Stage:
             return trio.current_time() - began
         return None
 
-    # -- the store ---------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def store(self) -> Iterator[apsw.Connection]:
-        """Open the daemon's store for reading, whether or not it runs."""
-        db = apsw.Connection(str(self.home.database), flags=apsw.SQLITE_OPEN_READONLY)
-        db.set_busy_timeout(5_000)
-        try:
-            yield db
-        finally:
-            db.close()
-
     def left(self) -> dict[str, int]:
         """Return what is not done yet, by name; nothing is left when all are 0."""
-        with self.store() as db:
-            found = {
-                name: int(str(db.execute(f"SELECT count(*) FROM {where}").fetchall()[0][0]))
-                for name, where in (
-                    ("messages", "inbox WHERE state IN (0, 3)"),
-                    ("turns", "turns WHERE turn NOT IN (SELECT turn FROM history)"),
-                    ("replies", "outbox WHERE state < 2 AND connector <> 'direct'"),
-                )
-            }
-        return found | {"updates": len(self.server.queue)}
-
-    async def quiet(self, deadline_s: float) -> bool:
-        """Wait until all is done; a finding if that takes too long."""
-        deadline_s = patience_s(deadline_s)
-        with trio.move_on_after(deadline_s):
-            while any(self.left().values()):
-                await trio.sleep(0.1)
-            return True
-        self.report.find("broken", f"not quiet after {deadline_s:g} s: {self.left()}; {await self._how()}")
-        return False
-
-    async def _how(self) -> str:
-        try:
-            return str(await self.health())
-        except httpx.HTTPError as error:
-            return repr(error)
+        return super().left() | {"updates": len(self.server.queue)}
 
 
 def _plugins() -> list[str]:

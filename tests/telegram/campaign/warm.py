@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -56,12 +56,13 @@ class Kennel:
     """The process that they come from. Where it ends, they end.
 
     Without `pace` their bots send much faster than Telegram would allow: most tests would wait for nothing else.
+    `also` are modules that are imported besides.
     """
 
-    def __init__(self, *, pace: bool = True) -> None:
+    def __init__(self, *, pace: bool = True, also: Sequence[str] = ()) -> None:
         self._lock = threading.Lock()
         self._parent = subprocess.Popen(
-            [sys.executable, "-m", __name__, *([] if pace else [_NO_PACE])],
+            [sys.executable, "-m", __name__, *([] if pace else [_NO_PACE]), *also],
             env=dict(os.environ) | {"PYTHONPATH": str(REPOSITORY)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -125,7 +126,7 @@ class _Child:
 
 
 def _serve() -> None:
-    for name in _IMPORTED:
+    for name in (*_IMPORTED, *(each for each in sys.argv[1:] if each != _NO_PACE)):
         import_module(name)
     if _NO_PACE in sys.argv:
         _hurry()

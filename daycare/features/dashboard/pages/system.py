@@ -51,6 +51,10 @@ async def _keys(visit: Visit) -> dict[str, Any]:
     return {"stored": (await visit.get("/v1/keys"))["keys"]}
 
 
+async def _tokens(visit: Visit) -> dict[str, Any]:
+    return {**await _keys(visit), **await visit.get("/v1/credentials")}
+
+
 async def _plugins(visit: Visit) -> dict[str, Any]:
     plugins = (await visit.get("/v1/plugins"))["plugins"]
     sections = (await visit.get("/v1/config"))["sections"]
@@ -91,7 +95,7 @@ TABS: Final[Mapping[str, SystemTab]] = {
     "health": SystemTab("Health", _health),
     "connectors": SystemTab("Connectors", _connectors),
     "models": SystemTab("Models", _models),
-    "keys": SystemTab("Keys", _keys),
+    "keys": SystemTab("Keys", _tokens),
     "plugins": SystemTab("Plugins", _plugins),
     "mcp": SystemTab("MCP servers", _mcp),
     "settings": SystemTab("Settings", _settings),
