@@ -24,10 +24,10 @@ from daycare.agent.admission import Admission, AdmissionEntry
 from daycare.agent.dispatch import TurnDispatch
 from daycare.agent.endings import Endings
 from daycare.agent.journal import TurnJournal
-from daycare.agent.kinds import asks_nothing, messages_of
+from daycare.agent.kinds import asks_nothing, messages_of, unheard
 from daycare.agent.prompting import Prompter
 from daycare.agent.sending import Sending
-from daycare.agent.steps import Aside, Thinker, Thought
+from daycare.agent.steps import Aside, Thinker, Thought, answered
 from daycare.base.clock import Clock
 from daycare.base.connector import Inbound, Outcome, Unreadable
 from daycare.base.errors import BusyError, DaycareError, InvalidError, NotFoundError, StoreAwayError, UnavailableError
@@ -163,12 +163,15 @@ class Turns:
             await self.endings.finished(agent, lane, turn, thought)
 
     async def _needs_no_thought(self, agent: Agent, lane: Activation, turn: Turn, rows: Sequence[InboxRow]) -> bool:
-        """End a turn of answers that nobody wants any more, of notes, or of a chain that was stopped."""
+        """End a turn of answers that nobody wants any more, of notes, of what nobody heard, or of a stopped chain."""
         if all(_is_stale(row, turn) for row in rows):
             await self.endings.finished(agent, lane, turn, Thought(rows=tuple(rows), history=(), reply=""))
         elif asks_nothing(rows):
             noted = Thought(rows=tuple(rows), history=tuple(messages_of(rows)), reply="")
             await self.endings.finished(agent, lane, turn, noted)
+        elif sorry := unheard(rows):
+            told = answered(rows, sorry, self.journal.clock.now_ms(), agent.path)
+            await self.endings.finished(agent, lane, turn, told)
         elif reason := self.loop_guard.reason_against(rows):
             await self.endings.refused(agent, lane, turn, reason)
         else:

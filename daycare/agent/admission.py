@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.postbox import check
-from daycare.agent.attachments import keep, too_large
-from daycare.agent.commands import is_command
+from daycare.agent.attachments import is_sound, keep, too_large
+from daycare.agent.commands import as_typed, is_command
 from daycare.agent.kinds import conversation
 from daycare.agent.rate_limit import SenderRateLimit
 from daycare.base.causes import Person
@@ -22,7 +22,7 @@ from daycare.base.clock import Clock
 from daycare.base.connector import Inbound, Unreadable, well_formed
 from daycare.base.errors import BusyError, ForbiddenError, InvalidError, UnavailableError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import CONTEXT_MAX_CHARS, KEY_MAX_CHARS, NAME_MAX_CHARS, TOPICS_MAX
+from daycare.base.limits import CONTEXT_MAX_CHARS, FILE_MAX_BYTES, KEY_MAX_CHARS, NAME_MAX_CHARS, TOPICS_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
 from daycare.base.pairing import code_hash, new_code
 from daycare.base.path import Kind, Path, owner_of
@@ -73,6 +73,7 @@ class Admission:
     clock: Clock
     replied: Replied
     live: Live
+    known: Callable[[str], bool] = lambda word: False  # whether a word that was heard is a command
     meant: Meant = _never
 
     async def admit(self, inbound: Inbound) -> Arrival:
@@ -215,6 +216,15 @@ class Admission:
             user=user if new else None,
         )
 
+    async def heard(self, envelope: Envelope, words: str) -> Envelope:
+        """Return a message as if its `words`, which were heard, had been typed: a command, where they are one."""
+        mine = envelope.origin in (Origin.PERSON, Origin.GROUP) and not envelope.text and not envelope.person.apart
+        typed = as_typed(words, self.known) if mine else words
+        if mine and is_command(typed) and not await self.meant(envelope.to, typed):
+            return replace(envelope, kind=EnvelopeKind.COMMAND, lane=Lane.CONTROL, text=typed)
+        text = "\n\n".join(filter(None, (envelope.text, typed)))
+        return replace(envelope, kind=EnvelopeKind.TEXT, text=text)
+
     async def _as_edit(self, user: User, inbound: Inbound) -> Inbound:
         """Who replies to a request for approval that is theirs to decide says what its text should be."""
         spoken = inbound.origin in (Origin.PERSON, Origin.GROUP) and inbound.kind == "message" and not inbound.edits
@@ -246,7 +256,9 @@ def _envelope(user: User, path: Path, inbound: Inbound, files: tuple[File, ...])
         raise InvalidError("MESSAGE_EMPTY", f"posting to {path}: there is no text", hint="say something")
     note = inbound.kind == "note"
     alone = inbound.client is not None and inbound.client.apart  # a command would be about the agent's conversation
+    voice = not note and any(is_sound(file) and file.id > 0 and file.size <= FILE_MAX_BYTES for file in files)
     command = not note and not alone and inbound.origin in (Origin.PERSON, Origin.GROUP) and is_command(text)
+    otherwise = EnvelopeKind.VOICE if voice else EnvelopeKind.TEXT
     about = Person(
         name=inbound.name[:KEY_MAX_CHARS],
         chat=inbound.chat,
@@ -266,7 +278,7 @@ def _envelope(user: User, path: Path, inbound: Inbound, files: tuple[File, ...])
         key=inbound.key,
         text=text,
         trace=inbound.trace or new_trace_id(),
-        kind=EnvelopeKind.NOTE if note else EnvelopeKind.COMMAND if command else EnvelopeKind.TEXT,
+        kind=EnvelopeKind.NOTE if note else EnvelopeKind.COMMAND if command else otherwise,
         lane=Lane.CONTROL if command else Lane.MESSAGES,
         files=files,
         reply_target=inbound.reply_target or _own_address(user, inbound),

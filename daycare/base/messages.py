@@ -43,6 +43,8 @@ class EnvelopeKind(StrEnum):
 
     TEXT = "text"  # read it and answer
     COMMAND = "command"  # a chat command such as `/stop`: body is the command line
+    VOICE = "voice"  # its words are in its files: once they were heard, it is one of the others, or `UNHEARD`
+    UNHEARD = "unheard"  # nobody could hear it: the text says why, and is all the answer that it gets
     QUERY = "query"  # a question of a person to the agent's memory: a search answers it, no model of the agent's own
     RESULT = "result"  # what became of something asked for, for the call that may wait for it
     NOTE = "note"  # keep it in the conversation for later; no turn of the model is worth it
@@ -265,7 +267,15 @@ class Image(msgspec.Struct, frozen=True, tag="image"):
     data: bytes
 
 
-Part = Text | ToolCall | ToolResult | Thinking | File | Image
+class Audio(msgspec.Struct, frozen=True, tag="audio"):
+    """Sound for a model that hears, only in requests: as long as `seconds`."""
+
+    media_type: str
+    data: bytes
+    seconds: float
+
+
+Part = Text | ToolCall | ToolResult | Thinking | File | Image | Audio
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):

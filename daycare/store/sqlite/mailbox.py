@@ -97,6 +97,18 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
     return changed
 
 
+def reword(tx: Tx, seq: int, envelope: Envelope) -> bool:
+    """Give a message that waits to be heard its words, and what it is by now; False if it was heard, or is gone."""
+    tx.run(
+        "UPDATE inbox SET kind = ?, lane = ?, text = ? WHERE seq = ? AND state = 0 AND kind = ?",
+        (str(envelope.kind), envelope.lane, envelope.text, seq, str(EnvelopeKind.VOICE)),
+    )
+    if not tx.db.changes():
+        return False
+    tx.commit.reworded += waiting_rows(tx, [seq])
+    return True
+
+
 def waiting_rows(tx: Tx, seqs: Sequence[int], *, held: bool = False) -> list[InboxRow]:
     """Return those of the rows that still wait (or are held), in order, as the open transaction sees them."""
     state = 3 if held else 0
