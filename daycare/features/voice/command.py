@@ -92,7 +92,7 @@ class CommandRunner:
             line = program.line(names, stdin or "/dev/null")
             code, told = await self._carried_out(folder, line, program.bounds)
             if code != 0:
-                last = "".join(told.strip().splitlines()[-1:])[:TOLD_MAX_CHARS]
+                last = "".join(told.strip().splitlines()[-1:])[:TOLD_MAX_CHARS].rstrip(".")
                 why = f"it ended with {code}{f': {last}' if last else ''}" if code is not None else told
                 what = f"running {Path(program.words[0]).name}: {why}"
                 raise UnavailableError("VOICE_COMMAND", what, hint="try it by hand; daycare voice test FILE")

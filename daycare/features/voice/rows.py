@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from daycare.base.messages import Envelope, EnvelopeKind, File, Origin
+from daycare.base.messages import Envelope, File, Origin
 from daycare.features.voice.records import Heard
 from daycare.store.records import Agent, InboxRow, Reply, Spend
 from daycare.store.sqlite import files, mailbox, outbox
@@ -17,10 +17,10 @@ class VoiceRows(Rows):
     async def waiting(self, limit: int) -> list[InboxRow]:
         """Return the oldest message of each agent that has yet to be heard, those first that came first."""
         oldest = (
-            "seq IN (SELECT min(seq) FROM inbox WHERE state = 0 AND kind = ? GROUP BY agent_id ORDER BY 1 LIMIT ?)"
-            " ORDER BY seq"
+            "seq IN (SELECT min(seq) FROM inbox WHERE state = 0 AND kind = 'voice' GROUP BY agent_id ORDER BY 1"
+            " LIMIT ?) ORDER BY seq"
         )
-        return mailbox.ROWS.find(self._reader, oldest, (str(EnvelopeKind.VOICE), limit))
+        return mailbox.ROWS.find(self._reader, oldest, (limit,))
 
     async def keep(self, key: str, user: str, name: str, heard: Heard, spend: Spend | None) -> File:
         """Keep what was heard as a file, and charge the call that heard it: both, or nothing. Idempotent on the key."""
