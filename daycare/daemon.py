@@ -127,6 +127,7 @@ class Daemon(Kernel):
             *(core, self.intake.admission, self.files, self.pool, self.vault, self.connectors),
             self.home.path / "voice",
         )
+        self.turns.speaking.append(self.voice.spoken)
         self.mcp = McpFeature(core, self.catalogue, self.home.path / "mcp", people.keyring, warn)
         able += [self.voice, self.mcp, Dashboard(), LogsFeature(self.home.log_file)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))

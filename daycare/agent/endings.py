@@ -160,7 +160,13 @@ class Endings:
             if (address := route(agent, row.envelope, self.connectors, own)) is not None
         }
         replies = [
-            Reply(connector=connector, target=target, text=text, reply_to=question)
+            Reply(
+                connector=connector,
+                target=target,
+                text=text,
+                reply_to=question,
+                spoken=thought.spoken if text == said else None,
+            )
             for (connector, target), question in questions.items()
             for text in texts
         ]

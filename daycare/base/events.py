@@ -54,6 +54,7 @@ from daycare.base.events_work import TimerCancelled as TimerCancelled
 from daycare.base.events_work import TimerSet as TimerSet
 from daycare.base.events_work import VoiceHeard as VoiceHeard
 from daycare.base.events_work import VoiceUnheard as VoiceUnheard
+from daycare.base.events_work import VoiceUnspoken as VoiceUnspoken
 from daycare.base.events_work import WebhookAdded as WebhookAdded
 from daycare.base.events_work import WebhookChanged as WebhookChanged
 from daycare.base.events_work import WebhookRemoved as WebhookRemoved
@@ -428,6 +429,7 @@ AnyEvent = (
     | FileChanged
     | VoiceHeard
     | VoiceUnheard
+    | VoiceUnspoken
     | SkillChanged
     | WebhookAdded
     | WebhookChanged

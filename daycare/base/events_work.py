@@ -226,3 +226,11 @@ class VoiceUnheard(Event, frozen=True, kw_only=True, tag="voice.unheard"):
     seq: int
     code: str
     reason: str
+
+
+class VoiceUnspoken(Event, frozen=True, kw_only=True, tag="voice.unspoken"):
+    """The answer of a turn was to be spoken, and went out as text."""
+
+    turn: int
+    code: str
+    reason: str

@@ -226,7 +226,10 @@ class Shows(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply to be delivered; see `Outgoing`. `target` overrides the user's default address on that connector."""
+    """A reply to be delivered; see `Outgoing`. `target` overrides the user's default address on that connector.
+
+    `spoken` is a file in which its text is spoken: where files can be sent it goes in place of the text.
+    """
 
     connector: str
     text: str
@@ -236,6 +239,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     effect: str = ""
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
+    spoken: File | None = None
     shows: Shows | None = None
     reaction: bool = False
 
@@ -288,6 +292,7 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
     effect: str = ""
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
+    spoken: File | None = None
     shows: Shows | None = None
     reaction: bool = False
     damaged: bool = False

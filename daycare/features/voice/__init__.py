@@ -13,12 +13,14 @@ from daycare.features.voice.rows import VoiceRows
 if TYPE_CHECKING:
     from daycare.agent.admission import Admission
     from daycare.agent.attachments import AttachedFiles
-    from daycare.features.voice.ears import Ears
+    from daycare.agent.steps import Thought
+    from daycare.features.voice.command import CommandRunner
     from daycare.features.voice.hearing import Hearing
+    from daycare.features.voice.speaking import Speaking
     from daycare.inference.audio import AudioServer
     from daycare.inference.pool import Pool
     from daycare.settings import ProviderSection
-    from daycare.store.records import Commit
+    from daycare.store.records import Agent, Commit, Turn
     from daycare.store.vault import Vault
 
 
@@ -41,6 +43,8 @@ class VoiceFeature(Feature):
         self._parts = admission, files, connectors
         self._wanted = trio.Event()  # set once there is something to hear
         self._hearing: Hearing | None = None
+        self._speaking: Speaking | None = None
+        self._runs: CommandRunner | None = None
         self._servers: dict[str, tuple[ProviderSection | None, AudioServer]] = {}
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
@@ -56,31 +60,48 @@ class VoiceFeature(Feature):
 
     async def attend(self) -> None:
         """Hear what waits and what comes, once there is any."""
-        if not await self._core.store.of(VoiceRows).waiting(1):
-            await self._wanted.wait()
-        if self._hearing is None:
-            self._hearing = self._made()
         try:
+            if not await self._core.store.of(VoiceRows).waiting(1):
+                await self._wanted.wait()
+            if self._hearing is None:
+                self._hearing = self._made()
             await self._hearing.run()
         finally:
             with trio.CancelScope(shield=True):
                 for _, server in self._servers.values():
                     await server.aclose()
 
+    async def spoken(self, agent: "Agent", turn: "Turn", thought: "Thought") -> "Thought":
+        """Return what a turn came to with its reply spoken, where that is wanted."""
+        mode = agent.config.voice or self._core.live.now.voice.speaking.answers
+        if mode == "off" or not thought.reply:
+            return thought
+        return await self._mouth().spoken(agent, turn, thought)
+
     def _made(self) -> "Hearing":
-        from daycare.features.voice.hearing import Hearing  # late: most daemons hear nothing
+        from daycare.features.voice.ears import Ears  # late: most daemons hear nothing
+        from daycare.features.voice.hearing import Hearing
 
         core, (admission, files, connectors) = self._core, self._parts
-        return Hearing(core.store, admission, files, self.ears(), connectors, core.live, core.bus, core.clock)
+        ears = Ears(core.live, self._pool, self._runner(), self.server)
+        return Hearing(core.store, admission, files, ears, connectors, core.live, core.bus, core.clock)
 
-    def ears(self) -> "Ears":
-        """Return all that can hear, as the settings have it."""
+    def _mouth(self) -> "Speaking":
+        from daycare.features.voice.speaking import Speaking
+
+        if self._speaking is None:
+            core, connectors = self._core, self._parts[2]
+            parts = core.store, self._pool, self._runner(), self.server, connectors, core.live, core.bus, core.clock
+            self._speaking = Speaking(*parts)
+        return self._speaking
+
+    def _runner(self) -> "CommandRunner":
         from daycare.features.voice.command import CommandRunner
-        from daycare.features.voice.ears import Ears
 
-        runner = CommandRunner(self._folder, self._core.clock)
-        runner.sweep()
-        return Ears(self._core.live, self._pool, runner, self.server)
+        if self._runs is None:
+            self._runs = CommandRunner(self._folder, self._core.clock)
+            self._runs.sweep()
+        return self._runs
 
     async def server(self, provider: str) -> "AudioServer":
         """Return the server of a provider, as its section is now."""

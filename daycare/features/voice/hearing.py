@@ -18,7 +18,7 @@ from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError, StoreAwayError, UnavailableError
 from daycare.base.events import VoiceHeard, VoiceUnheard
 from daycare.base.limits import STORE_RETRY_S
-from daycare.base.messages import EnvelopeKind, File
+from daycare.base.messages import EnvelopeKind, File, Origin
 from daycare.features.voice.ears import Ear, Ears, Recording, answered, nobody
 from daycare.features.voice.records import Heard
 from daycare.features.voice.rows import VoiceRows
@@ -160,8 +160,9 @@ class Hearing:
                 if meter is not None:
                     answered(meter, heard)
                 spend = meter.spend if meter is not None else None
-                keep = text_key(file), agent.user, f"{file.name}.txt", heard, spend
-                await with_retry(lambda: self._rows.keep(*keep))
+                text = heard.text.encode(errors="replace")
+                kept = text_key(file), agent.user, Origin.FILE, f"{file.name}.txt", heard.media_type, text, spend
+                await with_retry(lambda: self._rows.keep(*kept))
                 if meter is not None:
                     meter.paid = True
             return heard

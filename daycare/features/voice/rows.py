@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from daycare.base.messages import Envelope, File, Origin
-from daycare.features.voice.records import Heard
 from daycare.store.records import Agent, InboxRow, Reply, Spend
 from daycare.store.sqlite import files, mailbox, outbox
 from daycare.store.sqlite.facts import CallPaid
@@ -22,14 +21,15 @@ class VoiceRows(Rows):
         )
         return mailbox.ROWS.find(self._reader, oldest, (limit,))
 
-    async def keep(self, key: str, user: str, name: str, heard: Heard, spend: Spend | None) -> File:
-        """Keep what was heard as a file, and charge the call that heard it: both, or nothing. Idempotent on the key."""
-        data = heard.text.encode(errors="replace")
+    async def keep(
+        self, key: str, user: str, origin: Origin, name: str, media_type: str, data: bytes, spend: Spend | None
+    ) -> File:
+        """Keep what was heard or spoken as a file, and charge the call: both, or nothing. Idempotent on the key."""
 
         def run(tx: Tx) -> File:
             if spend is not None:
                 tx.tell(CallPaid(spend))
-            return files.insert(tx, key, user, Origin.FILE, name, heard.media_type, len(data), data, None)
+            return files.insert(tx, key, user, origin, name, media_type, len(data), data, None)
 
         return await self._write(run, len(data))
 
