@@ -19,7 +19,7 @@ USER = "me"
 PATHS = (f"/{USER}/direct", f"/{USER}/agent/a", f"/{USER}/agent/b")
 HEARING_S = (0.02, 0.25)  # how long the provider listens: time for a kill
 QUIET_S = 120.0
-CALLS = 4  # a kill comes at one of so many calls after a start
+CALLS = 16  # a kill comes at one of so many calls after a start: time for turns, or one that dies each time is parked
 _CONFIG = """\
 [models]
 default = "box/fake-small"
@@ -169,6 +169,7 @@ def _judged(home: ThrowawayHome, ears: Ears, people: Speakers) -> dict[str, Any]
         )
         answers = Counter(str(text) for (text,) in db.execute("SELECT text FROM outbox"))
         rows = dict(db.execute("SELECT key, count(*) FROM inbox WHERE key LIKE 'note-%' AND state = 1 GROUP BY 1"))
+        dead = Counter(str(code) for (code,) in db.execute("SELECT code FROM dead_letters"))
         kept = int(str(db.execute("SELECT count(*) FROM files WHERE key LIKE 'text:%'").fetchall()[0][0]))
         of_hearing = "FROM spending WHERE model = 'whisper' AND length(key) = 10"
         [spent] = db.execute(f"SELECT coalesce(sum(calls), 0), coalesce(sum(unsettled), 0) {of_hearing}").fetchall()
@@ -191,6 +192,7 @@ def _judged(home: ThrowawayHome, ears: Ears, people: Speakers) -> dict[str, Any]
         "charged_wrong": int(charged != kept or kept != len(notes)),
         "uncounted": max(0, made - charged - unsettled),
         "reserved": reserved,
+        "dead": dict(dead),
         "heard_most": max(ears.book.values(), default=0),
     }
 

@@ -1,23 +1,31 @@
 """Hearing and speaking: voice notes that come are read as if they were typed, and answers are spoken on request."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
+from daycare.base.connector import DIRECT
+from daycare.base.health import Finding
 from daycare.base.messages import EnvelopeKind
 from daycare.feature import Core, Feature
 from daycare.features.voice.rows import VoiceRows
 
 if TYPE_CHECKING:
+    from starlette.routing import Route
+
     from daycare.agent.admission import Admission
     from daycare.agent.attachments import AttachedFiles
+    from daycare.agent.commands import Commands
     from daycare.agent.steps import Thought
+    from daycare.base.messages import File
     from daycare.features.voice.command import CommandRunner
     from daycare.features.voice.hearing import Hearing
+    from daycare.features.voice.records import Heard
     from daycare.features.voice.speaking import Speaking
     from daycare.inference.audio import AudioServer
+    from daycare.inference.metering import Payer
     from daycare.inference.pool import Pool
     from daycare.settings import ProviderSection
     from daycare.store.records import Agent, Commit, Turn
@@ -58,6 +66,33 @@ class VoiceFeature(Feature):
             if self._hearing is not None:
                 self._hearing.wake()
 
+    def add_to(self, commands: "Commands") -> None:
+        """Register `/voice`."""
+        from daycare.features.voice.commands import VoiceCommands
+
+        VoiceCommands(self._core.store, self._core.directory, self._core.live).add_to(commands)
+
+    def routes(self, closing: trio.Event) -> "Sequence[Route]":
+        """Return the routes."""
+        from daycare.features.voice.faces import VoiceRoutes
+
+        core = self._core
+        return VoiceRoutes(
+            core.store, core.live, core.clock, core.owner, self._try_to_hear, self._try_to_speak
+        ).routes()
+
+    async def findings(self) -> Sequence[Finding]:
+        """Return who hears and who speaks, where that is set up."""
+        from daycare.features.voice.faces import standing
+
+        voice = self._core.live.now.voice
+        if voice == type(voice)():
+            return ()
+        it = standing(voice)
+        hears = ", ".join(it.hears) or "only a model that hears"
+        text = f"listens: {hears}; speaks: {', '.join(it.speaks) or 'nobody'}"
+        return [Finding(name="voice", ok=True, text=text)]
+
     async def attend(self) -> None:
         """Hear what waits and what comes, once there is any."""
         try:
@@ -77,6 +112,26 @@ class VoiceFeature(Feature):
         if mode == "off" or not thought.reply:
             return thought
         return await self._mouth().spoken(agent, turn, thought)
+
+    async def _try_to_hear(self, file: "File") -> "Heard":
+        agent, payer = await self._operators()
+        if self._hearing is None:
+            self._hearing = self._made()
+        return await self._hearing.words(agent, file, payer)
+
+    async def _try_to_speak(self, text: str) -> "File":
+        agent, payer = await self._operators()
+        return await self._mouth().file(agent, 0, text, payer)
+
+    async def _operators(self) -> "tuple[Agent, Payer]":
+        """Return the conversation at the operator's terminal, for which a test is made, and who pays."""
+        from daycare.base.messages import Origin
+        from daycare.base.path import Path as AgentPath
+        from daycare.inference.metering import Payer
+
+        place = AgentPath.connector(self._core.owner, DIRECT)
+        agent = await self._core.directory.create(place, origin=Origin.PERSON)
+        return agent, Payer.of(agent, 0)
 
     def _made(self) -> "Hearing":
         from daycare.features.voice.ears import Ears  # late: most daemons hear nothing

@@ -26,6 +26,7 @@ from daycare.ops.doctor.memory import embedding
 from daycare.ops.doctor.network import network
 from daycare.ops.doctor.service import service
 from daycare.ops.doctor.settings import config, plugins, speech
+from daycare.ops.doctor.voice import voice
 from daycare.ops.doctor.versions import versions
 from daycare.store.home import HomeLock
 
@@ -51,6 +52,7 @@ CHECKS: Final[dict[str, tuple[Look, float]]] = {
     "sandbox": (sandbox, CHECK_S),
     "hands": (hands, CHECK_S),
     "mcp": (mcp, CHECK_S),
+    "voice": (voice, CHECK_S),
     "embedding": (embedding, CHECK_S),
     "cron": (jobs, CHECK_S),
     "service": (service, CHECK_S),
