@@ -123,10 +123,8 @@ class Daemon(Kernel):
             ShellFeature(core, self.workspaces, self.skills.skills),
             TrafficFeature(store, clock, self.supervisor.failures.trouble_of),
         ]
-        self.voice = VoiceFeature(
-            *(core, self.intake.admission, self.files, self.pool, self.vault, self.connectors),
-            self.home.path / "voice",
-        )
+        parts = core, self.intake.admission, self.files, self.pool, self.vault, self.connectors
+        self.voice = VoiceFeature(*parts, self.home.path / "voice")
         self.turns.speaking.append(self.voice.spoken)
         self.mcp = McpFeature(core, self.catalogue, self.home.path / "mcp", people.keyring, warn)
         able += [self.voice, self.mcp, Dashboard(), LogsFeature(self.home.log_file)]

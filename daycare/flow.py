@@ -27,7 +27,7 @@ from daycare.agent.journal import TurnJournal
 from daycare.agent.kinds import asks_nothing, messages_of, unheard
 from daycare.agent.prompting import Prompter
 from daycare.agent.sending import Sending
-from daycare.agent.steps import Aside, Thinker, Thought, answered
+from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.base.clock import Clock
 from daycare.base.connector import Inbound, Outcome, Unreadable
 from daycare.base.errors import BusyError, DaycareError, InvalidError, NotFoundError, StoreAwayError, UnavailableError
@@ -175,8 +175,7 @@ class Turns:
             noted = Thought(rows=tuple(rows), history=tuple(messages_of(rows)), reply="")
             await self.endings.finished(agent, lane, turn, noted)
         elif sorry := unheard(rows):
-            told = answered(rows, sorry, self.journal.clock.now_ms(), agent.path)
-            await self.endings.finished(agent, lane, turn, told)
+            await self.endings.unheard(agent, lane, turn, rows, sorry)
         elif reason := self.loop_guard.reason_against(rows):
             await self.endings.refused(agent, lane, turn, reason)
         else:

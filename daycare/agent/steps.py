@@ -77,12 +77,6 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     spoken: File | None = None
 
 
-def answered(rows: Sequence[InboxRow], reply: str, now_ms: int, path: str) -> Thought:
-    """Return what a turn came to that the daemon answers itself."""
-    said = Message("assistant", (Text(reply),), now_ms, Origin.AGENT, path)
-    return Thought(rows=tuple(rows), history=(*messages_of(rows), said), reply=reply)
-
-
 class Aside(msgspec.Struct, frozen=True):
     """The turn cannot go on before these steps are answered."""
 

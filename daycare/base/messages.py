@@ -251,13 +251,17 @@ class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
     data: dict[str, Any]
 
 
-class File(msgspec.Struct, frozen=True, tag="file", kw_only=True):
-    """Something attached: the store keeps its bytes under `id`. A prompt shows it as text, as an image, or by name."""
+class File(msgspec.Struct, frozen=True, tag="file", kw_only=True, omit_defaults=True):
+    """Something attached: the store keeps its bytes under `id`. A prompt shows it as text, as an image, or by name.
+
+    `said`: it is a recording of the message's own words, which were heard, and brings none of others.
+    """
 
     id: int
     name: str
     media_type: str
     size: int
+    said: bool = False
 
 
 class Image(msgspec.Struct, frozen=True, tag="image"):

@@ -28,7 +28,7 @@ _FORMATS: Final = {
 _BEGINNINGS: Final = (b"OggS", b"RIFF", b"fLaC", b"ID3", b"\xff", b"\x1aE\xdf\xa3")
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AudioCall(msgspec.Struct, frozen=True):
     """A call for sound, decoded: its fields, and the answer that the real server would give for a wrong one."""
 
     body: dict[str, Any]
@@ -36,20 +36,20 @@ class Asked(msgspec.Struct, frozen=True):
     refused: ScriptedAnswer | None = None
 
 
-def asked(request: HttpRequest) -> Asked:
+def asked(request: HttpRequest) -> AudioCall:
     """Return what a request for sound asks for."""
     try:
         params = request.params()
     except RefusedError as error:
-        return Asked({}, refused=ScriptedAnswer(status=400, text=error.description))
+        return AudioCall({}, refused=ScriptedAnswer(status=400, text=error.description))
     upload = params.uploads.get("file")
     body = dict(params.values)
     if request.path.endswith("/speech"):
-        return Asked(body, refused=_wrong_speech(body))
-    return Asked(body, upload, _wrong_upload(body, upload))
+        return AudioCall(body, refused=_wrong_speech(body))
+    return AudioCall(body, upload, _wrong_upload(body, upload))
 
 
-def heard(it: Asked, text: str, seconds: float) -> ScriptedAnswer:
+def heard(it: AudioCall, text: str, seconds: float) -> ScriptedAnswer:
     """Return the answer of `/audio/transcriptions` in the form that was asked for."""
     form = it.body.get("response_format", "json")
     said: dict[str, Any] = {"text": text, "usage": {"type": "duration", "seconds": math.ceil(seconds)}}
@@ -65,7 +65,7 @@ def heard(it: Asked, text: str, seconds: float) -> ScriptedAnswer:
     return ScriptedAnswer(raw=msgspec.json.encode(said), headers={"Content-Type": "application/json"})
 
 
-def spoken(it: Asked, data: bytes) -> ScriptedAnswer:
+def spoken(it: AudioCall, data: bytes) -> ScriptedAnswer:
     """Return the answer of `/audio/speech`."""
     return ScriptedAnswer(raw=data, headers={"Content-Type": _FORMATS[it.body.get("response_format", "mp3")]})
 

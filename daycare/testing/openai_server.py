@@ -70,7 +70,7 @@ class FakeOpenAI(FakeModelServer):
         answer = self._sound(it, scripted)
         return it.body, answer if scripted is None else replace(answer, delay_s=scripted.delay_s)
 
-    def _sound(self, it: audio.Asked, scripted: ScriptedAnswer | None) -> ScriptedAnswer:
+    def _sound(self, it: audio.AudioCall, scripted: ScriptedAnswer | None) -> ScriptedAnswer:
         if it.upload is None:
             return audio.spoken(it, self.speak(str(it.body["input"]), str(it.body.get("response_format", "mp3"))))
         text = self.hear(it.upload) if scripted is None else scripted.text

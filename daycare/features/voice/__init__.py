@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from daycare.base.messages import File
     from daycare.features.voice.command import CommandRunner
     from daycare.features.voice.hearing import Hearing
-    from daycare.features.voice.records import Heard
+    from daycare.features.voice.records import HeardWords
     from daycare.features.voice.speaking import Speaking
     from daycare.inference.audio import AudioServer
     from daycare.inference.metering import Payer
@@ -113,7 +113,7 @@ class VoiceFeature(Feature):
             return thought
         return await self._mouth().spoken(agent, turn, thought)
 
-    async def _try_to_hear(self, file: "File") -> "Heard":
+    async def _try_to_hear(self, file: "File") -> "HeardWords":
         agent, payer = await self._operators()
         if self._hearing is None:
             self._hearing = self._made()

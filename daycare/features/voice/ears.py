@@ -15,7 +15,7 @@ from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.messages import Audio, Message, Text
 from daycare.base.voice_settings import HearingSection
 from daycare.features.voice.command import CommandRunner, VoiceProgram
-from daycare.features.voice.records import Heard
+from daycare.features.voice.records import HeardWords
 from daycare.features.voice.sound import Sound
 from daycare.inference.metering import Meter, Payer
 from daycare.inference.pool import ModelChoice, Pool
@@ -38,7 +38,7 @@ _ASK: Final = (
 Servers = Callable[[str], Awaitable["AudioServer"]]
 
 
-class Recording(NamedTuple):
+class VoiceNote(NamedTuple):
     """A sound to be heard: its bytes, and what they are."""
 
     data: bytes
@@ -55,11 +55,11 @@ class Ear(Protocol):
 
     name: str
 
-    def meter(self, recording: Recording, payer: Payer) -> AbstractAsyncContextManager[Meter | None]:
+    def meter(self, recording: VoiceNote, payer: Payer) -> AbstractAsyncContextManager[Meter | None]:
         """Return what reserves and charges the call, where that is not done with it."""
         ...
 
-    async def hear(self, recording: Recording, payer: Payer) -> Heard:
+    async def hear(self, recording: VoiceNote, payer: Payer) -> HeardWords:
         """Return the words. Raises `DaycareError`."""
         ...
 
@@ -71,18 +71,18 @@ class ProviderEar:
         self.name = name
         self._language, self._seconds, self._pool, self._servers = language, seconds, pool, servers
 
-    def meter(self, recording: Recording, payer: Payer) -> AbstractAsyncContextManager[Meter | None]:
+    def meter(self, recording: VoiceNote, payer: Payer) -> AbstractAsyncContextManager[Meter | None]:
         """Meter it as long as the sound is said to be."""
         sound = recording.sound
         said = (Message("user", (Audio(sound.media_type, b"", sound.seconds),)),)
         return self._pool.metered(self.name, said, _output(sound), self._seconds, payer)
 
-    async def hear(self, recording: Recording, payer: Payer) -> Heard:
+    async def hear(self, recording: VoiceNote, payer: Payer) -> HeardWords:
         """Ask it."""
         provider, _, model = self.name.partition("/")
         server = await self._servers(provider)
         it = await server.transcribe(model, recording.name, recording.sound.media_type, recording.data, self._language)
-        return Heard(text=it.text[:HEARD_MAX_CHARS], language=it.language, by=self.name, usage=it.usage)
+        return HeardWords(text=it.text[:HEARD_MAX_CHARS], language=it.language, by=self.name, usage=it.usage)
 
 
 class ProgramEar:
@@ -92,11 +92,11 @@ class ProgramEar:
         self.name = name
         self._program, self._language, self._runner = program, language, runner
 
-    def meter(self, recording: Recording, payer: Payer) -> AbstractAsyncContextManager[Meter | None]:
+    def meter(self, recording: VoiceNote, payer: Payer) -> AbstractAsyncContextManager[Meter | None]:
         """Meter nothing."""
         return nullcontext()
 
-    async def hear(self, recording: Recording, payer: Payer) -> Heard:
+    async def hear(self, recording: VoiceNote, payer: Payer) -> HeardWords:
         """Run it. What it says is the words, or JSON with `text` and `language`."""
         names = {"input": recording.name, "output": "heard.txt", "language": self._language or "auto"}
         data = await self._runner.run(self._program, {recording.name: recording.data}, names, "heard.txt")
@@ -109,7 +109,7 @@ class ProgramEar:
                 said = {}
             if isinstance(said, dict) and isinstance(said.get("text"), str):
                 text, language = said["text"].strip(), str(said.get("language") or language)
-        return Heard(text=text.replace("\x00", "")[:HEARD_MAX_CHARS], language=language, by=self.name)
+        return HeardWords(text=text.replace("\x00", "")[:HEARD_MAX_CHARS], language=language, by=self.name)
 
 
 class ModelEar:
@@ -119,11 +119,11 @@ class ModelEar:
         self.name = str(choice)
         self._choice, self._pool = choice, pool
 
-    def meter(self, recording: Recording, payer: Payer) -> AbstractAsyncContextManager[Meter | None]:
+    def meter(self, recording: VoiceNote, payer: Payer) -> AbstractAsyncContextManager[Meter | None]:
         """Meter nothing: that is done with the call."""
         return nullcontext()
 
-    async def hear(self, recording: Recording, payer: Payer) -> Heard:
+    async def hear(self, recording: VoiceNote, payer: Payer) -> HeardWords:
         """Ask it for the words, and nobody in its place."""
         sound = recording.sound
         said = Message("user", (Text("What is said here?"), Audio(sound.media_type, recording.data, sound.seconds)))
@@ -131,10 +131,10 @@ class ModelEar:
             model=self._choice.model, system=_ASK, messages=(said,), max_output_tokens=_output(sound)
         )
         answer = await self._pool.infer((self._choice,), request, payer=payer)
-        return Heard(text=answer.completion.message.text.strip()[:HEARD_MAX_CHARS], by=self.name)
+        return HeardWords(text=answer.completion.message.text.strip()[:HEARD_MAX_CHARS], by=self.name)
 
 
-def answered(meter: Meter, heard: Heard) -> None:
+def answered(meter: Meter, heard: HeardWords) -> None:
     """Let a meter know what its call was answered."""
     meter.answered(Completion(message=Message("assistant", (Text(heard.text),)), finish="stop", usage=heard.usage))
 

@@ -20,11 +20,11 @@ from daycare.features.voice.operations import (
     SpokenText,
     VoiceStanding,
 )
-from daycare.features.voice.records import Heard
+from daycare.features.voice.records import HeardWords
 from daycare.settings import Live
 from daycare.store.sqlite.store import Store
 
-Hear = Callable[[File], Awaitable[Heard]]
+Hear = Callable[[File], Awaitable[HeardWords]]
 Speak = Callable[[str], Awaitable[File]]
 
 

@@ -19,8 +19,8 @@ from daycare.base.errors import DaycareError, InvalidError, NotFoundError, Store
 from daycare.base.events import VoiceHeard, VoiceUnheard
 from daycare.base.limits import STORE_RETRY_S
 from daycare.base.messages import EnvelopeKind, File, Origin
-from daycare.features.voice.ears import Ear, Ears, Recording, answered, nobody
-from daycare.features.voice.records import Heard
+from daycare.features.voice.ears import Ear, Ears, VoiceNote, answered, nobody
+from daycare.features.voice.records import HeardWords
 from daycare.features.voice.rows import VoiceRows
 from daycare.features.voice.sound import sound_of
 from daycare.inference.metering import Payer
@@ -94,15 +94,15 @@ class Hearing:
         try:
             with error_boundary("VOICE_CRASHED", f"listening to message {row.seq}"):
                 heard = [await self.words(agent, file, payer) for file in sounds]
-            words = "\n".join(each.text for each in heard if each.text)
-            if not words:
-                raise InvalidError("VOICE_SILENT", "I heard no words in it", hint="Speak closer to it, or type it.")
+                words = "\n".join(each.text for each in heard if each.text)
+                if not words:
+                    raise InvalidError("VOICE_SILENT", "I heard no words in it", hint="Speak closer to it, or type it.")
+                envelope = await with_retry(lambda: self._admission.heard(row.envelope, words))
         except StoreAwayError:
             raise
         except DaycareError as error:
             await self._sorry(agent, row, error)
             return
-        envelope = await with_retry(lambda: self._admission.heard(row.envelope, words))
         echo = self._echo(agent, row, words)
         await with_retry(lambda: self._rows.reword(agent, row, envelope, echo))
         self._bus.publish(
@@ -115,7 +115,7 @@ class Hearing:
             )
         )
 
-    async def words(self, agent: Agent, file: File, payer: Payer) -> Heard:
+    async def words(self, agent: Agent, file: File, payer: Payer) -> HeardWords:
         """Return the words in a file of an agent's user: kept once they were heard, so that they are heard once.
 
         Raises `DaycareError` with what is to be done about it, from the last of those who were asked.
@@ -123,7 +123,7 @@ class Hearing:
         known = await self._store.files.find(text_key(file), agent.user)
         if known is not None:
             data = await self._store.files.read(known.id, agent.user)
-            return Heard(text=(data or b"").decode(), language=known.media_type.partition("; language=")[2])
+            return HeardWords(text=(data or b"").decode(), language=known.media_type.partition("; language=")[2])
         recording = await self._recording(agent, file)
         ears = await self._ears.of(agent, recording.sound)
         failed: DaycareError = nobody()
@@ -136,7 +136,7 @@ class Hearing:
                 failed = error
         raise failed
 
-    async def _recording(self, agent: Agent, file: File) -> Recording:
+    async def _recording(self, agent: Agent, file: File) -> VoiceNote:
         """Return the bytes of a file. Raises `InvalidError` for what is no sound, or is too long."""
         data = await self._files.read(file.id, agent.user)
         if data is None:
@@ -149,9 +149,9 @@ class Hearing:
         if sound.exact and sound.seconds > 60 * most:
             what = f"it takes {sound.seconds / 60:.0f} minutes, and I listen for {most} at most"
             raise InvalidError("VOICE_LONG", what, hint="Send it in parts, or type it.")
-        return Recording(data, sound)
+        return VoiceNote(data, sound)
 
-    async def _asked(self, ear: Ear, agent: Agent, file: File, recording: Recording, payer: Payer) -> Heard:
+    async def _asked(self, ear: Ear, agent: Agent, file: File, recording: VoiceNote, payer: Payer) -> HeardWords:
         """Ask one who can hear, within the deadline, and keep the answer together with what it cost."""
         seconds = self._live.now.voice.hearing.seconds
         with trio.move_on_after(seconds):

@@ -9,7 +9,7 @@ from daycare.base.messages import Usage
 HEARD: Final = "text/plain"  # the type of a file that holds what was heard; `; language=de` behind it says in which
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
+class HeardWords(msgspec.Struct, frozen=True, kw_only=True):
     """The words in a sound. `language` as whoever heard it calls it, "" if they do not say; `by` is who heard it."""
 
     text: str

@@ -26,8 +26,8 @@ from daycare.ops.doctor.memory import embedding
 from daycare.ops.doctor.network import network
 from daycare.ops.doctor.service import service
 from daycare.ops.doctor.settings import config, plugins, speech
-from daycare.ops.doctor.voice import voice
 from daycare.ops.doctor.versions import versions
+from daycare.ops.doctor.voice import voice
 from daycare.store.home import HomeLock
 
 CHECK_S: Final = 30.0  # a model's first word takes some seconds, a plugin's health 5
