@@ -228,11 +228,20 @@ class Admission:
         if envelope.origin not in (Origin.PERSON, Origin.GROUP):
             return replace(envelope, kind=EnvelopeKind.TEXT, text=words)
         typed = words if envelope.person.apart else as_typed(words, self.known)
-        files = tuple(replace(file, said=is_sound(file)) for file in envelope.files)
-        envelope = replace(envelope, kind=EnvelopeKind.TEXT, text=typed, files=files)
+        envelope = replace(envelope, kind=EnvelopeKind.TEXT, text=typed, files=_said(envelope))
         if is_command(typed) and not envelope.person.apart and not await self.meant(envelope.to, typed):
             return replace(envelope, kind=EnvelopeKind.COMMAND, lane=Lane.CONTROL)
         return envelope
+
+    def unheard(self, envelope: Envelope, why: str, sorry: str) -> Envelope:
+        """Return a message that nobody could hear, `why` in short: its sender gets `sorry` for an answer.
+
+        What was typed beside it is read all the same.
+        """
+        if envelope.text:
+            text = f"{envelope.text}\n\n[with a voice note that could not be heard: {why}]"
+            return replace(envelope, kind=EnvelopeKind.TEXT, text=text)
+        return replace(envelope, kind=EnvelopeKind.UNHEARD, text=sorry, files=_said(envelope))
 
     async def _as_edit(self, user: User, inbound: Inbound) -> Inbound:
         """Who replies to a request for approval that is theirs to decide says what its text should be."""
@@ -293,6 +302,12 @@ def _envelope(user: User, path: Path, inbound: Inbound, files: tuple[File, ...])
         reply_target=inbound.reply_target or _own_address(user, inbound),
         cause=about,
     )
+
+
+def _said(envelope: Envelope) -> tuple[File, ...]:
+    """Return the files of a message whose sounds are all that its sender says."""
+    mine = envelope.origin in (Origin.PERSON, Origin.GROUP)
+    return tuple(replace(file, said=mine and is_sound(file)) for file in envelope.files)
 
 
 def _own_address(user: User, inbound: Inbound) -> str | None:

@@ -177,6 +177,7 @@ async def test_what_nobody_could_hear_is_answered_once_with_what_to_do(
         assert house.model.history == [], "no model is asked"
         [asked, _] = await house.store.turns.history(receipt.agent_id, 1, 10)
         assert asked.text == "[a voice note that could not be heard]" and len(files_of(asked)) == 1, "it is not lost"
+        assert files_of(asked)[0].said, "it brings nobody else's words"
         assert await reserved(house) == 0
 
 

@@ -8,7 +8,6 @@ of the inbox; of each agent the oldest is heard, a few at the same time, so that
 from collections.abc import Collection, Sequence
 
 import trio
-from msgspec.structs import replace
 
 from daycare.agent.admission import Admission
 from daycare.agent.attachments import AttachedFiles, is_sound, text_key
@@ -18,7 +17,7 @@ from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError, StoreAwayError, UnavailableError
 from daycare.base.events import VoiceHeard, VoiceUnheard
 from daycare.base.limits import STORE_RETRY_S
-from daycare.base.messages import EnvelopeKind, File, Origin
+from daycare.base.messages import File, Origin
 from daycare.features.voice.ears import Ear, Ears, VoiceNote, answered, nobody
 from daycare.features.voice.records import HeardWords
 from daycare.features.voice.rows import VoiceRows
@@ -177,10 +176,7 @@ class Hearing:
             mine = user is not None and user.operator
             hint = f"{hint}. Until then, type it." if mine else "Type it, or send it again later."
         sorry = f"I could not listen to your voice note: {error.message}. {hint or 'Type it, or send it again later.'}"
-        envelope = replace(row.envelope, kind=EnvelopeKind.UNHEARD, text=sorry)
-        if row.envelope.text:
-            text = f"{row.envelope.text}\n\n[with a voice note that could not be heard: {error.message}]"
-            envelope = replace(row.envelope, kind=EnvelopeKind.TEXT, text=text)
+        envelope = self._admission.unheard(row.envelope, error.message, sorry)
         await with_retry(lambda: self._rows.reword(agent, row, envelope))
         self._bus.publish(
             VoiceUnheard(
