@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from daycare.base import api_settings, budget, consent, mcp_settings, permission, workspace
+from daycare.base import api_settings, budget, consent, mcp_settings, permission, voice_settings, workspace
 from daycare.base.consent import ApprovalRule, ApprovalsSection
 from daycare.base.errors import BrokenError, InvalidError
 from daycare.base.limits import (
@@ -368,6 +368,7 @@ def _meaning(config: Config) -> _Found:
     yield from api_settings.flaws(config.api)
     yield from workspace.flaws(config.workspaces, config.shell)
     yield from mcp_settings.flaws(config.mcp)
+    yield from voice_settings.flaws(config.voice)
     if config.tracing.endpoint and not _is_url(config.tracing.endpoint):
         yield ("tracing", "endpoint"), 'expected a URL, such as "http://127.0.0.1:4318"'
 

@@ -43,6 +43,7 @@ from daycare.features.tasks import Tasks
 from daycare.features.tokens import TokensFeature
 from daycare.features.traffic import TrafficFeature
 from daycare.features.upkeep.service import Upkeep
+from daycare.features.voice import VoiceFeature
 from daycare.features.workspaces import WorkspacesFeature
 from daycare.kernel import Background, Kernel
 from daycare.observe import log
@@ -122,8 +123,11 @@ class Daemon(Kernel):
             ShellFeature(core, self.workspaces, self.skills.skills),
             TrafficFeature(store, clock, self.supervisor.failures.trouble_of),
         ]
+        parts = core, self.intake.admission, self.files, self.pool, self.vault, self.connectors
+        self.voice = VoiceFeature(*parts, self.home.path / "voice")
+        self.turns.speaking.append(self.voice.spoken)
         self.mcp = McpFeature(core, self.approvals, self.catalogue, self.home.path / "mcp", people.keyring, warn)
-        able += [self.mcp, Dashboard(), LogsFeature(self.home.log_file)]
+        able += [self.voice, self.mcp, Dashboard(), LogsFeature(self.home.log_file)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))

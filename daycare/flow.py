@@ -14,7 +14,7 @@
 Each is a list of named steps; each step is one call into the part that knows how.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from daycare.actors.lifecycle import Activation
@@ -24,7 +24,7 @@ from daycare.agent.admission import Admission, AdmissionEntry
 from daycare.agent.dispatch import TurnDispatch
 from daycare.agent.endings import Endings
 from daycare.agent.journal import TurnJournal
-from daycare.agent.kinds import asks_nothing, messages_of
+from daycare.agent.kinds import asks_nothing, messages_of, unheard
 from daycare.agent.prompting import Prompter
 from daycare.agent.sending import Sending
 from daycare.agent.steps import Aside, Thinker, Thought
@@ -41,6 +41,8 @@ from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
 Hear = Callable[[Envelope, Receipt], None]
+# Returns what a turn came to with its reply spoken, where that is wanted; it may take a while, and raises nothing.
+Speak = Callable[[Agent, Turn, Thought], Awaitable[Thought]]
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ class Turns:
     prompter: Prompter
     thinker: Thinker
     endings: Endings
+    speaking: list[Speak] = field(default_factory=list)
 
     async def take_turn(self, agent: Agent, lane: Activation) -> None:
         """Take the lane's next turn, or go on with the open one.
@@ -159,16 +162,20 @@ class Turns:
             thought = await self.thinker.think(agent, user, turn, rows, steps, prompting, steering)
         if isinstance(thought, Aside):
             await self.endings.set_aside(agent, lane, turn, thought)
-        else:
-            await self.endings.finished(agent, lane, turn, thought)
+            return
+        for speak in self.speaking:
+            thought = await speak(agent, turn, thought)
+        await self.endings.finished(agent, lane, turn, thought)
 
     async def _needs_no_thought(self, agent: Agent, lane: Activation, turn: Turn, rows: Sequence[InboxRow]) -> bool:
-        """End a turn of answers that nobody wants any more, of notes, or of a chain that was stopped."""
+        """End a turn of answers that nobody wants any more, of notes, of what nobody heard, or of a stopped chain."""
         if all(_is_stale(row, turn) for row in rows):
             await self.endings.finished(agent, lane, turn, Thought(rows=tuple(rows), history=(), reply=""))
         elif asks_nothing(rows):
             noted = Thought(rows=tuple(rows), history=tuple(messages_of(rows)), reply="")
             await self.endings.finished(agent, lane, turn, noted)
+        elif sorry := unheard(rows):
+            await self.endings.unheard(agent, lane, turn, rows, sorry)
         elif reason := self.loop_guard.reason_against(rows):
             await self.endings.refused(agent, lane, turn, reason)
         else:
@@ -216,8 +223,7 @@ class Delivery:
         except BusyError as error:
             return await sending.wait(row, error)
         except DaycareError as refused:
-            await sending.give_up(row, refused)
-            return None
+            return await sending.refused(row, refused)
         return await sending.confirm(row, receipt, last=last)
 
 

@@ -116,7 +116,8 @@ class Kernel:
         self.approvals = ApprovalsService(
             store, bus, clock, self.owner, self.notifier.reachable, self.notifier.notify, scan=findings_of
         )
-        admission = Admission(store, self.directory, SenderRateLimit(), clock, self.approvals.pending_reply_to, live)
+        replied, known = self.approvals.pending_reply_to, self.commands.has
+        admission = Admission(store, self.directory, SenderRateLimit(), clock, replied, live, known)
         self.intake = Intake(store, admission, self.router, bus, clock)
 
     def _build_plugins(self, plugins: Sequence[Plugin]) -> None:

@@ -13,6 +13,7 @@ from daycare.base.limits import AWAKE_IDLE_S, DONE_KEEP_S, IMAGES_MAX_BYTES, SHU
 from daycare.base.mcp_settings import McpServer as McpServer
 from daycare.base.memory_settings import MemorySection
 from daycare.base.permission import Rule
+from daycare.base.voice_settings import VoiceSection as VoiceSection
 from daycare.base.workspace import ShellSection as ShellSection
 from daycare.base.workspace import WorkspacesSection as WorkspacesSection
 
@@ -84,6 +85,7 @@ class ModelSection(msgspec.Struct, frozen=True, kw_only=True):
     context_tokens: Annotated[int, Meta(ge=1_000, le=100_000_000)] | None = msgspec.field(default=None, name="context")
     output_tokens: Annotated[int, Meta(ge=16, le=100_000_000)] | None = msgspec.field(default=None, name="output")
     images: bool | None = None
+    audio: bool | None = None
     image_max_bytes: Annotated[int, Meta(ge=1_000, le=IMAGES_MAX_BYTES)] | None = None
     input_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None
     cached_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None
@@ -218,6 +220,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tracing: TracingSection = TracingSection()
     workspaces: WorkspacesSection = WorkspacesSection()
     shell: ShellSection = ShellSection()
+    voice: VoiceSection = VoiceSection()
     mcp: dict[str, McpServer] = msgspec.field(default_factory=dict)
 
 

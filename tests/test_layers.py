@@ -69,6 +69,8 @@ BETWEEN_FEATURES = {  # from, to; what one needs of another, it says here
     ("skills", "approvals"),  # what is suspicious in one is shown as there
     ("skills", "memory"),  # documents may be skills
     ("skills", "workspaces"),  # which may bring some
+    ("voice", "shell"),  # the sandbox in which programs hear and speak
+    ("voice", "workspaces"),  # the folder that such a program works in
     ("workspaces", "approvals"),  # which show what a change would be
     ("signals", "budgets"),  # what beats by itself needs one
 }

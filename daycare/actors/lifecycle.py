@@ -179,6 +179,8 @@ class Activation:
         """Take the rows of the turn after the one that ends now, if it can begin in the same commit."""
         if not self.rows or self.control or self.policy is Policy.COLLECT:
             return []
+        if self.rows[0].envelope.kind is EnvelopeKind.VOICE:
+            return []
         return self.claim()
 
     def claim(self) -> list[InboxRow]:
@@ -195,6 +197,23 @@ class Activation:
     def drop(self, seqs: set[int]) -> None:
         """Forget rows that an open turn works on already."""
         self.rows = [row for row in self.rows if row.seq not in seqs]
+
+    @property
+    def listening(self) -> bool:
+        """Whether the next message is one that has yet to be heard: those after it wait for that."""
+        return bool(self.rows) and self.turn is None and self.rows[0].envelope.kind is EnvelopeKind.VOICE
+
+    def reword(self, row: InboxRow) -> None:
+        """Take the words of a row that were heard. It keeps its place, unless it turned out to be a command."""
+        at = next((at for at, known in enumerate(self.rows) if known.seq == row.seq), None)
+        if row.envelope.lane is Lane.CONTROL:
+            if at is not None:
+                del self.rows[at]
+            if not self._has(row):
+                self._jump(row)
+        elif at is not None:
+            self.rows[at] = row
+        self.nudge()
 
     def reread(self) -> None:
         """Forget the rows in memory and load them again: the store alone knows what an interrupted turn has taken."""

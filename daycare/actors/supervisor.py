@@ -34,6 +34,8 @@ LANE_RESTART_S: Final = 5.0  # after a defect outside of any turn
 COLLECT_QUIET_S: Final = 1.5  # `collect` waits for this long a silence ...
 COLLECT_MAX_S: Final = 15.0  # ... but never longer than this
 
+_NO_WORDS: Final = (EnvelopeKind.NOTE, EnvelopeKind.QUERY, EnvelopeKind.VOICE, EnvelopeKind.UNHEARD)
+
 STOPPED = "stopped"
 INTERRUPTED = "interrupted"
 
@@ -110,6 +112,11 @@ class Supervisor:
             self.failures.changed(None if commit.secrets else commit.agents)
         if commit.posted:
             self.posted(commit.posted)
+        for row in commit.reworded:
+            if (lane := self.awake.get(row.agent_id)) is not None:
+                lane.reword(row)
+                if lane.trying:
+                    self._disturb(lane, row)
 
     def posted(self, rows: list[InboxRow]) -> None:
         """Deliver rows that were just committed, waking their agents; called after each commit, in order."""
@@ -199,6 +206,8 @@ class Supervisor:
                 if lane.begun and lane.turn is not None:
                     self._suspended.append(lane.turn.turn)
                 return
+            elif lane.listening and agent.state == "living":
+                await self._idle(lane)
             elif (lane.rows or lane.turn is not None) and agent.state == "living":
                 await self._take_turn(agent, lane)
             elif lane.behind and agent.state == "living":
@@ -346,7 +355,7 @@ class Supervisor:
                 lane.scope.cancel()
             else:
                 self._overtake(lane)
-        elif lane.policy is Policy.INTERRUPT and envelope.kind not in (EnvelopeKind.NOTE, EnvelopeKind.QUERY):
+        elif lane.policy is Policy.INTERRUPT and envelope.kind not in _NO_WORDS:
             lane.stop_reason = INTERRUPTED
             lane.scope.cancel()
 

@@ -33,7 +33,7 @@ FETCH_FAILURES_MAX: Final = 1_000  # files whose last fetch failed, remembered
 _PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 # What is not fetched at all, by its type or the first half of it.
 _NOT_READ = {
-    "audio": "sound is not transcribed",
+    "audio": "nobody has listened to it",
     "video": "videos are not watched",
     "font": "it is neither text nor a picture",
 }
@@ -48,6 +48,16 @@ class Remote(msgspec.Struct, frozen=True, array_like=True):
 
     connector: str
     reference: str
+
+
+def is_sound(file: File) -> bool:
+    """Return whether a file is for the ears, by its type."""
+    return file.media_type.startswith("audio/")
+
+
+def text_key(file: File) -> str:
+    """Return the key under which the text of a file is kept as a file of its own: of a document, or what was heard."""
+    return f"text:{file.id}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +91,7 @@ class AttachedFiles:
 
         If there is none, it says why and is of the type `_NO_TEXT`. Raises `UnavailableError` if it cannot be read now.
         """
-        key = f"text:{file.id}"
+        key = text_key(file)
         if (known := await self.store.files.find(key, user)) is not None:
             return known
         data = await self.store.files.read(file.id, user)
@@ -194,6 +204,8 @@ async def shown(
 async def _part(files: AttachedFiles, user: str, file: File, sees: bool | None, most: int, room: int) -> Text | Image:
     if file.id == 0 or file.size > FILE_MAX_BYTES:
         return _named(file, f"it is larger than {_size(FILE_MAX_BYTES)}")
+    if is_sound(file) and (heard := await files.store.files.find(text_key(file), user)) is not None:
+        return _heard(file, heard)
     if (why := _surely_unreadable(file, sees)) is not None:
         return _named(file, why)  # it need not be fetched to see that
     try:
@@ -262,6 +274,14 @@ def _blind(sees: bool | None) -> str:
 def _named(file: File, why: str) -> Text:
     number = f"file {file.id} " if file.id else ""
     return Text(f'[attached: {number}"{file.name}", {file.media_type}, {file.size} bytes; not readable: {why}]')
+
+
+def _heard(file: File, words: File) -> Text:
+    language = words.media_type.partition("; language=")[2]
+    spoken = f" in the language {language}" if language else ""
+    return Text(
+        f'[attached: file {file.id} "{file.name}", {file.media_type}: the words above were heard in it{spoken}]'
+    )
 
 
 def _picture(data: bytes) -> str | None:

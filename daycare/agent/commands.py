@@ -13,6 +13,8 @@ from daycare.store.sqlite.people import PeopleStore
 
 WORD: Final = re.compile(r"[a-z][a-z_]{0,31}")  # what every messenger takes as a command
 _COMMAND: Final = re.compile(rf"/({WORD.pattern})(?:@\w{{1,64}})?(?=\s|$)")
+_SPOKEN: Final = re.compile(r"(?:/|slash[,.]?)\s*([a-z]+)(?![a-z])[,.:!?]?(.*)", re.IGNORECASE | re.DOTALL)
+_STOPS: Final = ".,:;!?\u2026 "
 MENU: Final[tuple[str, ...]] = (
     "new",
     "stop",
@@ -68,6 +70,18 @@ class Command(NamedTuple):
 def is_command(text: str) -> bool:
     """Return whether a message is a command: a slash and one plain word, so that a path is none."""
     return _COMMAND.match(text) is not None
+
+
+def as_typed(words: str, known: Callable[[str], bool]) -> str:
+    """Return words that were heard as they would have been typed: "Slash new." is `/new`, where that is `known`.
+
+    What follows a command's word keeps its stops.
+    """
+    match = _SPOKEN.fullmatch(words.strip())
+    if match is None or not known(word := match[1].lower()):
+        return words
+    rest = match[2].strip()
+    return f"/{word} {rest}" if rest.strip(_STOPS) else f"/{word}"
 
 
 async def who_asks(people: PeopleStore, row: InboxRow) -> User | None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from daycare.actors.lifecycle import Activation
 from daycare.agent.deliveries import Deliveries, goes_elsewhere, is_silent
 from daycare.agent.hooks import Hooks
-from daycare.agent.kinds import route, sender_connector
+from daycare.agent.kinds import messages_of, route, sender_connector
 from daycare.agent.notify import Notifier
 from daycare.agent.provenance import Provenance
 from daycare.agent.reactions import reactions
@@ -23,7 +23,7 @@ from daycare.base.cron import is_silence
 from daycare.base.errors import BudgetError, DaycareError, SetupError
 from daycare.base.events import TurnFailed, TurnFinished, TurnWaiting
 from daycare.base.limits import BUDGET_TOLD_MAX
-from daycare.base.messages import Choice, Envelope, EnvelopeKind, Message, Origin, Origins
+from daycare.base.messages import Choice, Envelope, EnvelopeKind, Message, Origin, Origins, Text
 from daycare.base.path import Kind
 from daycare.base.scope import user_in
 from daycare.observe.about import about
@@ -58,6 +58,12 @@ class Endings:
         following = lane.claim_ahead()
         lane.turn = await self._commit(agent, turn, thought, thought.reply, following)
         lane.begun = following
+
+    async def unheard(self, agent: Agent, lane: Activation, turn: Turn, rows: Sequence[InboxRow], sorry: str) -> None:
+        """End a turn of what nobody could hear: `sorry` says why, and what to do."""
+        said = Message("assistant", (Text(sorry),), self.clock.now_ms(), Origin.AGENT, agent.path)
+        thought = Thought(rows=tuple(rows), history=(*messages_of(rows), said), reply=sorry)
+        await self.finished(agent, lane, turn, thought)
 
     async def set_aside(self, agent: Agent, lane: Activation, turn: Turn, aside: Aside) -> None:
         """Let a turn wait for answers, and free the lane for what comes meanwhile."""
@@ -160,7 +166,13 @@ class Endings:
             if (address := route(agent, row.envelope, self.connectors, own)) is not None
         }
         replies = [
-            Reply(connector=connector, target=target, text=text, reply_to=question)
+            Reply(
+                connector=connector,
+                target=target,
+                text=text,
+                reply_to=question,
+                spoken=thought.spoken if text == said else None,
+            )
             for (connector, target), question in questions.items()
             for text in texts
         ]

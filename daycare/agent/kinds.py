@@ -87,6 +87,11 @@ def asks_nothing(rows: Sequence[InboxRow]) -> bool:
     return all(is_note(row) or row.seq in gone for row in rows)
 
 
+def unheard(rows: Sequence[InboxRow]) -> str:
+    """Return what somebody is told whose words could not be heard, "" if these rows can be read."""
+    return next((row.envelope.text for row in rows if row.envelope.kind is EnvelopeKind.UNHEARD), "")
+
+
 def messages_of(rows: Sequence[InboxRow]) -> list[Message]:
     """Return rows as messages: none that was deleted meanwhile, an edited one in its last words, an album as one."""
     if gone := taken_back(rows):
@@ -121,6 +126,7 @@ def _of_what_is_gone(row: InboxRow) -> InboxRow:
     return replace(row, envelope=replace(row.envelope, text=_TOOK_BACK))
 
 
+_UNHEARD: Final = "[a voice note that could not be heard]"
 _TOOK_BACK: Final = "took back a message that nobody has read"
 
 
@@ -258,6 +264,8 @@ def _of_people(envelope: Envelope) -> tuple[Text, ...]:
     """Names, quotes and forwards are a platform's or a stranger's words: they are marked, and never stand bare."""
     it, text = envelope.person, envelope.text
     name, context = _name(it.name), it.context
+    if envelope.kind is EnvelopeKind.UNHEARD:
+        text = _UNHEARD
     if envelope.origin is Origin.FORWARD:
         who = f"{name} " if name else ""
         told = Text(fence("forwarded", f"{_line(context)}:\n{text}"), quoted=True)

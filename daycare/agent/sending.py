@@ -56,14 +56,16 @@ class Sending:
         if row.damaged:
             raise InvalidError("OUTBOX_UNREADABLE", f"reading reply {row.seq}: only its text is left")
         files, missing = await self.files.outgoing(row.files, row.user)
+        spoken, _ = await self.files.outgoing((row.spoken,) if row.spoken else (), row.user)
+        text = "" if spoken else row.text
         outgoing = Outgoing(
             outbox=row.seq,
             key=f"{row.agent_id}:{row.seq}",
             path=row.path,
             user=row.user,
             target=target,
-            text="\n\n".join((row.text, *(f"[{name} is kept no longer]" for name in missing))),
-            files=files,
+            text="\n\n".join((text, *(f"[{name} is kept no longer]" for name in missing))),
+            files=(*spoken, *files),
             choices=row.choices,
             reply_to=row.reply_to,
             silent=row.silent,
@@ -127,6 +129,14 @@ class Sending:
             )
         )
         return None
+
+    async def refused(self, row: OutboxRow, error: DaycareError) -> float | None:
+        """The platform will not take a reply: one that is spoken is tried in words, any other is given up."""
+        if row.spoken is None or row.parts_sent:
+            await self.give_up(row, error)
+            return None
+        await with_retry(lambda: self.store.outbox.unspeak(row))
+        return 0.0
 
     async def give_up(self, row: OutboxRow, error: DaycareError, *, taken: bool = False) -> None:
         """Give a reply up; `taken`: its last try may have arrived."""

@@ -25,7 +25,7 @@ from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
 from daycare.base.limits import PROGRESS_MAX_CHARS
-from daycare.base.messages import Chains, Message, Origin, Text, Told, ToolCall, Usage
+from daycare.base.messages import Chains, File, Message, Origin, Text, Told, ToolCall, Usage
 from daycare.inference.metering import Payer
 from daycare.inference.pool import Failure, ModelAnswer, ModelChoice, Pool
 from daycare.observe.about import about
@@ -61,7 +61,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
 
     `answers` are rows that hold the results of calls: they belong to the turn and are no messages of it. `recalled` is
     where the memories came from that stood in the prompt, as far as the journal does not say so; `told` is what of the
-    reply is out of memory; `shown` is what the last call of the model was shown.
+    reply is out of memory; `shown` is what the last call of the model was shown; `spoken` is the reply as a sound.
     """
 
     rows: tuple[InboxRow, ...]
@@ -74,6 +74,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     recalled: tuple[Origin, ...] = ()
     told: Told | None = None
     shown: ShownPrompt | None = None
+    spoken: File | None = None
 
 
 class Aside(msgspec.Struct, frozen=True):

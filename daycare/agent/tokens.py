@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from daycare.base.bounded import Bounded, MadeOnce
-from daycare.base.limits import CONTEXT_KNOWN_MAX, CONTEXT_OUTPUT_TOKENS, TOOLS_KNOWN_MAX
-from daycare.base.messages import File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
+from daycare.base.limits import AUDIO_TOKENS_A_S, CONTEXT_KNOWN_MAX, CONTEXT_OUTPUT_TOKENS, TOOLS_KNOWN_MAX
+from daycare.base.messages import Audio, File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from daycare.inference.catalog import ModelFacts
 from daycare.plugin import InferRequest, ToolSpec
 
@@ -82,6 +82,8 @@ def _of_part(part: Part) -> int:
             return of_text(msgspec.json.encode(part.data).decode())
         case Image():
             return _IMAGE
+        case Audio():
+            return round(AUDIO_TOKENS_A_S * part.seconds)
         case File():
             return _FILE
 

@@ -22,7 +22,12 @@ from daycare.store.sqlite.store import Store
 
 FILES = "/v1/files"
 _BYTES: Final = "application/octet-stream"
-_PICTURES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))  # a page may show them
+_SHOWN: Final = frozenset(  # a page may show and play them
+    (
+        *("image/png", "image/jpeg", "image/gif", "image/webp"),
+        *("audio/ogg", "audio/mpeg", "audio/mp4", "audio/wav", "audio/webm", "audio/flac"),
+    )
+)
 FileNumbers = Annotated[tuple[Number, ...], msgspec.Meta(max_length=FILES_MAX)]
 
 
@@ -84,7 +89,7 @@ class FileRoutes:
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name)}",
             "X-Content-Type-Options": "nosniff",
         }
-        return Response(data, media_type=file.media_type if file.media_type in _PICTURES else _BYTES, headers=headers)
+        return Response(data, media_type=file.media_type if file.media_type in _SHOWN else _BYTES, headers=headers)
 
     def _whose(self, request: Request, wanted: str | None) -> str:
         """Return the user whose files are meant. Raises `NotFoundError` for another person's."""

@@ -52,6 +52,9 @@ from daycare.base.events_work import TaskProgressed as TaskProgressed
 from daycare.base.events_work import TaskStarted as TaskStarted
 from daycare.base.events_work import TimerCancelled as TimerCancelled
 from daycare.base.events_work import TimerSet as TimerSet
+from daycare.base.events_work import VoiceHeard as VoiceHeard
+from daycare.base.events_work import VoiceUnheard as VoiceUnheard
+from daycare.base.events_work import VoiceUnspoken as VoiceUnspoken
 from daycare.base.events_work import WebhookAdded as WebhookAdded
 from daycare.base.events_work import WebhookChanged as WebhookChanged
 from daycare.base.events_work import WebhookRemoved as WebhookRemoved
@@ -424,6 +427,9 @@ AnyEvent = (
     | CommandRun
     | McpChanged
     | FileChanged
+    | VoiceHeard
+    | VoiceUnheard
+    | VoiceUnspoken
     | SkillChanged
     | WebhookAdded
     | WebhookChanged

@@ -209,3 +209,28 @@ class SignalFired(Event, frozen=True, kw_only=True, tag="signal.fired"):
     type: str
     sent: int
     refused: int = 0
+
+
+class VoiceHeard(Event, frozen=True, kw_only=True, tag="voice.heard"):
+    """The voice note of the message `seq` was heard `by` somebody, in a `language` where they say so."""
+
+    seq: int
+    by: str
+    language: str
+    took_ms: int
+
+
+class VoiceUnheard(Event, frozen=True, kw_only=True, tag="voice.unheard"):
+    """The voice note of the message `seq` could not be heard."""
+
+    seq: int
+    code: str
+    reason: str
+
+
+class VoiceUnspoken(Event, frozen=True, kw_only=True, tag="voice.unspoken"):
+    """The answer of a turn was to be spoken, and went out as text."""
+
+    turn: int
+    code: str
+    reason: str

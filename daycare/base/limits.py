@@ -29,6 +29,7 @@ MERGE_MAX_MESSAGES: Final = 16  # queued messages of one person merged into one 
 
 TURN_DEADLINE_S: Final = 1_800.0
 FILE_MAX_BYTES: Final = 20 * 1024 * 1024  # what Telegram gives to bots
+AUDIO_TOKENS_A_S: Final = 10  # what a second of sound counts as, where the provider does not say
 FILES_MAX: Final = 10  # in one message: as an album of a messenger
 IMAGES_MAX_BYTES: Final = 20 * 1024 * 1024  # in one prompt, the newest first; providers refuse requests over 32 MB
 PROGRESS_MAX_CHARS: Final = 200  # of a line that says how far a tool is

@@ -43,6 +43,8 @@ class EnvelopeKind(StrEnum):
 
     TEXT = "text"  # read it and answer
     COMMAND = "command"  # a chat command such as `/stop`: body is the command line
+    VOICE = "voice"  # its words are in its files: once they were heard, it is one of the others, or `UNHEARD`
+    UNHEARD = "unheard"  # nobody could hear it: the text says why, and is all the answer that it gets
     QUERY = "query"  # a question of a person to the agent's memory: a search answers it, no model of the agent's own
     RESULT = "result"  # what became of something asked for, for the call that may wait for it
     NOTE = "note"  # keep it in the conversation for later; no turn of the model is worth it
@@ -249,13 +251,17 @@ class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
     data: dict[str, Any]
 
 
-class File(msgspec.Struct, frozen=True, tag="file", kw_only=True):
-    """Something attached: the store keeps its bytes under `id`. A prompt shows it as text, as an image, or by name."""
+class File(msgspec.Struct, frozen=True, tag="file", kw_only=True, omit_defaults=True):
+    """Something attached: the store keeps its bytes under `id`. A prompt shows it as text, as an image, or by name.
+
+    `said`: it is a recording of the message's own words, which were heard, and brings none of others.
+    """
 
     id: int
     name: str
     media_type: str
     size: int
+    said: bool = False
 
 
 class Image(msgspec.Struct, frozen=True, tag="image"):
@@ -265,7 +271,15 @@ class Image(msgspec.Struct, frozen=True, tag="image"):
     data: bytes
 
 
-Part = Text | ToolCall | ToolResult | Thinking | File | Image
+class Audio(msgspec.Struct, frozen=True, tag="audio"):
+    """Sound for a model that hears, only in requests: as long as `seconds`."""
+
+    media_type: str
+    data: bytes
+    seconds: float
+
+
+Part = Text | ToolCall | ToolResult | Thinking | File | Image | Audio
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -55,6 +55,7 @@ from daycare.features.skills import cli as skills
 from daycare.features.tasks import cli as task
 from daycare.features.tokens import cli as tokens
 from daycare.features.traffic import cli as traffic
+from daycare.features.voice import cli as voice
 from daycare.features.workspaces import cli as workspaces
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports this base only in some versions
@@ -120,6 +121,7 @@ app.add_typer(files.app, name="files")
 app.add_typer(hooks.app, name="hooks")
 app.add_typer(keys.app, name="keys")
 app.add_typer(mcp.app, name="mcp")
+app.add_typer(voice.app, name="voice")
 app.add_typer(memory.app, name="memory")
 app.add_typer(models.app, name="models")
 app.add_typer(pairing.app, name="pair")

@@ -66,7 +66,8 @@ def send(
         str | None, typer.Option(metavar="ID", help="Whose message it is; default: the operator's.")
     ] = None,
     file: Annotated[
-        list[Path] | None, typer.Option("--file", metavar="FILE", help="Attach a text or a picture; may be repeated.")
+        list[Path] | None,
+        typer.Option("--file", metavar="FILE", help="Attach a text, a picture or a voice note; may be repeated."),
     ] = None,
     instead: Annotated[
         int, typer.Option(metavar="TURN", help="Answer this in place of the last turn, which is taken back.", min=0)
@@ -77,7 +78,7 @@ def send(
     Without PATH it goes to your own agent. The message is on disk when this command returns. When no daemon runs and
     you do not wait, it stays queued until one does.
     """
-    path, text = _addressed(words)
+    path, text = _addressed(words, bare=bool(file))
     if everywhere and (path or wait or instead):
         raise InvalidError(
             "USAGE",
@@ -260,7 +261,8 @@ def _show_event(cli: Cli, event: StreamEvent) -> None:
         show(event_line(event))
 
 
-def _addressed(words: list[str]) -> tuple[str | None, str]:
+def _addressed(words: list[str], *, bare: bool) -> tuple[str | None, str]:
+    """Return where words go and what they say; `bare`: they may say nothing, as a voice note does."""
     match words:
         case [text] if text.startswith("/") and "/" in text[1:] and not text.count(" "):
             raise InvalidError("USAGE", f"send: {text} is a path, and no text follows", hint="daycare send PATH TEXT")
@@ -273,7 +275,7 @@ def _addressed(words: list[str]) -> tuple[str | None, str]:
                 "USAGE", "send: expected [PATH] TEXT, and a path begins with /", hint="put the text into quotes"
             )
     text = _of_stdin() if text == "-" else text
-    if not text.strip():
+    if not text.strip() and not bare:
         raise InvalidError("TEXT_EMPTY", "send: the text is empty", hint="daycare send --help")
     return path, text
 

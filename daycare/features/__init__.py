@@ -38,6 +38,7 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.tokens.rows import TokenRows
     from daycare.features.traffic.rows import TrafficRows
     from daycare.features.traffic.rows_trace import TracedRows
+    from daycare.features.voice.rows import VoiceRows
     from daycare.features.workspaces.rows import FileChangeRows
 
     return (
@@ -56,6 +57,7 @@ def rows() -> "Sequence[type[Rows]]":
         FileChangeRows,
         SkillApprovalRows,
         McpToolRows,
+        VoiceRows,
         SignalRows,
         HeartbeatRows,
         TaskRows,

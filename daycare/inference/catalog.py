@@ -30,12 +30,13 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What one model takes, gives and costs. The numbers of an unknown model are cautious ones.
 
     `context_tokens` is prompt and reply together. Prices are US dollars for a million tokens, None where unknown;
-    `images` None: nobody knows whether it sees them; one has `image_max_bytes` at most.
+    `images` None: nobody knows whether it sees them, `audio`: it hears; an image has `image_max_bytes` at most.
     """
 
     context_tokens: int = msgspec.field(default=MODEL_CONTEXT_TOKENS, name="context")
     output_tokens: int = msgspec.field(default=MODEL_OUTPUT_TOKENS, name="output")
     images: bool | None = None
+    audio: bool = False
     image_max_bytes: int = IMAGE_MAX_BYTES
     input_usd: float | None = None
     cached_usd: float | None = None

@@ -8,7 +8,7 @@ import msgspec
 
 from daycare.base.bounded import MadeOnce
 from daycare.base.limits import TOOLS_KNOWN_MAX
-from daycare.base.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from daycare.base.messages import Audio, Image, Message, Text, Thinking, ToolCall, ToolResult
 from daycare.inference.history import UNCERTAIN, turn_start
 from daycare.plugin import InferRequest, OutputSpec, ToolSpec
 
@@ -88,9 +88,12 @@ def _encode_messages(request: InferRequest) -> Iterator[dict[str, Any]]:
         # An assistant that said nothing is left out: several servers refuse an empty assistant message.
 
 
+HEARD: Final = {"audio/wav": "wav", "audio/mpeg": "mp3"}  # what a message may carry, as the protocol calls it
+
+
 def _encode_content(message: Message) -> str | list[dict[str, Any]]:
     """Return plain text where there is nothing else: not every server takes a list."""
-    if Image not in map(type, message.parts):
+    if not {Image, Audio} & set(map(type, message.parts)):
         return message.text
     content: list[dict[str, Any]] = []
     for part in message.parts:
@@ -99,6 +102,9 @@ def _encode_content(message: Message) -> str | list[dict[str, Any]]:
         elif isinstance(part, Image):
             url = f"data:{part.media_type};base64,{b64encode(part.data).decode()}"
             content.append({"type": "image_url", "image_url": {"url": url}})
+        elif isinstance(part, Audio):
+            sound = {"data": b64encode(part.data).decode(), "format": HEARD[part.media_type]}
+            content.append({"type": "input_audio", "input_audio": sound})
     return content
 
 

@@ -1,13 +1,16 @@
 """From [providers] of config.toml, and the keys that are stored, to the providers there are."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from daycare.base.errors import BrokenError
+from daycare.base.errors import BrokenError, InvalidError
 from daycare.config import WELL_KNOWN, Config, ProviderSection
 from daycare.inference.sources import ProviderSource, vendor_at
 from daycare.observe.redact import hide
 from daycare.plugin import Embedder, Plugin, ProviderConfig
+
+if TYPE_CHECKING:
+    from daycare.inference.audio import AudioServer
 
 
 class Tokens(Protocol):
@@ -90,6 +93,24 @@ def embedder(config: Config, plugins: Sequence[Plugin], secrets: Tokens, vault: 
         ProviderConfig(name=name, kind=section.kind, base_url=section.base_url, secret=key, options=section.options)
     )
     return made, model
+
+
+def audio(config: Config, provider: str, secrets: Tokens, vault: Opener) -> "AudioServer":
+    """Return the server of `[providers.NAME]` for hearing and speaking.
+
+    Raises `InvalidError` VOICE_PROVIDER for one that speaks another protocol than OpenAI's, or that has no section.
+    """
+    from daycare.inference.audio import AudioServer  # late: most daemons neither hear nor speak
+    from daycare.inference.chat import KIND
+    from daycare.inference.openai import KNOWN_URLS
+
+    section = config.providers.get(provider) or ProviderSection(kind=WELL_KNOWN.get(provider, ""), key=provider)
+    if section.kind != KIND:
+        what = f"hearing and speaking with {provider}: it is no provider of the kind {KIND}"
+        raise InvalidError("VOICE_PROVIDER", what, hint=f"[providers.{provider}] in config.toml")
+    key = _secret(section.key or provider, secrets, vault)
+    made = ProviderConfig(name=provider, kind=section.kind, base_url=section.base_url, secret=key)
+    return AudioServer(made, section.base_url or KNOWN_URLS.get(provider, ""))
 
 
 def _secret(key: str, secrets: Tokens, vault: Opener) -> Callable[[], str | None]:

@@ -6,7 +6,7 @@ The key is read at each call and stands in no error and no log.
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 import trio
@@ -18,6 +18,8 @@ from daycare.inference.http_client import MODEL_CONNECT_S, ConnectError, HttpAns
 from daycare.inference.refusals import Refused, explain, retry_after_s, scrub
 from daycare.inference.section import checked_url
 from daycare.plugin import Completion, ProviderConfig, StreamEvent, TextDelta
+
+T = TypeVar("T")
 
 MODEL_LAST_FRAMES_S: Final = 2.0  # from a reply's end to the stream's, which follows at once or never
 MODEL_ERROR_MAX_BYTES: Final = 16 * 1024  # of an error's body, which may be a whole web page
@@ -108,6 +110,20 @@ class ModelServer:
         """Post `content` and return the answer, decoded as `type_`."""
         return await self._fetch("POST", path, content, type_)
 
+    async def exchange(self, path: str, body: bytes, kind: str, deadline: float, max_bytes: int) -> bytes:
+        """Post a body of the content type `kind` and return that of the answer, as it is."""
+        answer = await self._open("POST", path, deadline, body, kind)
+        try:
+            return await self._read_all(answer, deadline, max_bytes)
+        finally:
+            await answer.aclose()
+
+    def decoded(self, path: str, raw: bytes, type_: type[T]) -> T:
+        """Return the answer of an exchange as `type_`; raises as `post`."""
+        with self._garbled(f"the answer to {path} is not what was expected"):
+            found: T = decode(raw, type_)
+        return found
+
     async def _fetch(self, method: str, path: str, content: Mapping[str, Any] | None, type_: type[Any]) -> Any:
         deadline = trio.current_time() + MODEL_FIRST_TOKEN_S
         answer = await self._open(method, path, deadline, content)
@@ -115,8 +131,7 @@ class ModelServer:
             raw = await self._read_all(answer, deadline)
         finally:
             await answer.aclose()
-        with self._garbled(f"the answer to {path} is not what was expected"):
-            return decode(raw, type_)
+        return self.decoded(path, raw, type_)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -134,12 +149,16 @@ class ModelServer:
     def _key(self) -> str:
         return (self._config.secret() or "").strip()
 
-    async def _open(self, method: str, path: str, deadline: float, content: Any = None) -> HttpAnswer:
-        """Send a request and return the answer, which the caller closes. Raises unless it is a 200."""
-        body = None if content is None else msgspec.json.encode(content)
+    async def _open(self, method: str, path: str, deadline: float, content: Any = None, kind: str = "") -> HttpAnswer:
+        """Send a request and return the answer, which the caller closes. Raises unless it is a 200.
+
+        The content is sent as JSON, or as it is where it has a content type of its own.
+        """
+        body = content if kind or content is None else msgspec.json.encode(content)
+        headers = self._headers() | ({"Content-Type": kind} if kind else {})
         try:
             with trio.fail_at(deadline):
-                answer = await self.client.ask(method, path, self._headers(), body)
+                answer = await self.client.ask(method, path, headers, body)
         except ConnectError as error:
             hint = f"is the server running? {self._url_hint}"
             raise self._unavailable("PROVIDER_UNREACHABLE", f"the connection failed: {error}", hint=hint) from error

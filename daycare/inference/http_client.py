@@ -125,7 +125,8 @@ class HttpClient:
         target = url.path + path + (f"?{url.query}" if url.query else "")
         lines = [("Host", url.netloc), ("Accept", "*/*"), ("Accept-Encoding", "identity"), *headers.items()]
         if body is not None:
-            lines += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+            kind = () if "Content-Type" in headers else (("Content-Type", "application/json"),)
+            lines += [*kind, ("Content-Length", str(len(body)))]
         if proxy is not None and url.scheme == "http":
             target = f"http://{url.netloc}{target}"
             lines += _proxy_authorization(proxy)

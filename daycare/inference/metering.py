@@ -19,7 +19,7 @@ from daycare.inference.names import ModelChoice
 from daycare.plugin import Completion, InferRequest
 
 if TYPE_CHECKING:
-    from daycare.store.records import Agent
+    from daycare.store.records import Agent, Spend
 
 _NOT_SENT: Final = ("ConnectError", "ConnectTimeout")  # what our own client and httpx, which plugins use, say of it
 # Refusals before the first word that no provider charges for, besides those that blame the request or the key.
@@ -103,6 +103,10 @@ class BudgetGate(Protocol):
         """Return an estimate of what a call took whose provider counts nothing."""
         ...
 
+    def spend(self, payer: Payer, choice: ModelChoice, bill: Bill) -> "Spend | None":
+        """Return what charging a call that was answered writes, None for one that is free."""
+        ...
+
     async def settle(self, payer: Payer, choice: ModelChoice, bill: Bill) -> None:
         """Charge a call that was answered; returns once that is committed, also when its caller is cancelled."""
 
@@ -126,6 +130,10 @@ class Open:
         """Believe the provider."""
         return completion.usage
 
+    def spend(self, payer: Payer, choice: ModelChoice, bill: Bill) -> "Spend | None":
+        """Nothing is written."""
+        return None
+
     async def settle(self, payer: Payer, choice: ModelChoice, bill: Bill) -> None:
         """Nobody wants to know."""
 
@@ -134,7 +142,8 @@ class Meter:
     """One call: an `async with` block reserves before it and charges it if it was `answered`, however the block ends.
 
     Of a call that was not, what surely was free is given back. `reserved` tells whether the call could be made at all,
-    `alive` is set once the model said something, `bill` is there once the call was answered.
+    `alive` is set once the model said something, `bill` is there once the call was answered. Whoever commits `spend`
+    together with what came of it sets `paid`: then the call is in the books, or was not made, as that is.
     """
 
     def __init__(
@@ -155,6 +164,7 @@ class Meter:
         self._began = 0.0
         self.reserved = False
         self.alive = False
+        self.paid = False
         self.bill: Bill | None = None
 
     async def __aenter__(self) -> Self:
@@ -168,6 +178,8 @@ class Meter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self.paid:
+            return
         if self.bill is not None:
             payer, choice, *_ = self._asked
             await self._gate.settle(payer, choice, self.bill)
@@ -180,6 +192,12 @@ class Meter:
                 await self._gate.release(self._reservation)
             else:
                 await self._gate.strand(self._reservation)
+
+    @property
+    def spend(self) -> "Spend | None":
+        """What charging the call writes, None if that is nothing."""
+        payer, choice, *_ = self._asked
+        return None if self.bill is None else self._gate.spend(payer, choice, self.bill)
 
     def read(self) -> None:
         """Know that the call has taken what was asked, and nothing was written."""

@@ -13,7 +13,7 @@ from daycare.inference.http import ModelServer
 from daycare.inference.section import extra_fields
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
 
-_KNOWN_URLS: Final = {
+KNOWN_URLS: Final = {
     "openai": "https://api.openai.com/v1",
     "openrouter": "https://openrouter.ai/api/v1",
     "ollama": "http://127.0.0.1:11434/v1",
@@ -37,7 +37,7 @@ class OpenAIProvider:
     def __init__(self, config: ProviderConfig) -> None:
         self.name = config.name
         self._extra = extra_fields(config)
-        self.server = ModelServer(config, config.base_url or _KNOWN_URLS.get(config.name, ""), _bearer)
+        self.server = ModelServer(config, config.base_url or KNOWN_URLS.get(config.name, ""), _bearer)
         self.needs_key = self.server.host in _PAID
 
     async def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
@@ -74,7 +74,7 @@ def _create(config: ProviderConfig) -> OpenAIProvider:
 
 
 def _create_embedder(config: ProviderConfig) -> OpenAIEmbedder:
-    return OpenAIEmbedder(config, config.base_url or _KNOWN_URLS.get(config.name, ""), _bearer, _PAID)
+    return OpenAIEmbedder(config, config.base_url or KNOWN_URLS.get(config.name, ""), _bearer, _PAID)
 
 
 plugin = Plugin(name=KIND, providers={KIND: _create}, embedders={KIND: _create_embedder})

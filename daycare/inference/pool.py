@@ -178,12 +178,18 @@ class Pool:
 
     def embeds(self, name: str, texts: Sequence[str], payer: Payer) -> Meter:
         """Return the meter of one call for the vectors of texts, made by the embedder `name`, PROVIDER/MODEL."""
+        return self.metered(name, (Message("user", tuple(map(Text, texts))),), 1, EMBED_QUESTION_S, payer)
+
+    def metered(self, name: str, said: tuple[Message, ...], output: int, seconds: float, payer: Payer) -> Meter:
+        """Return the meter of one call of PROVIDER/MODEL that somebody else makes, within so many seconds.
+
+        It is given what was `said`, and answers with `output` tokens at most.
+        """
         provider, _, model = name.partition("/")
         source = self._now.providers.get(provider)
         facts = catalog.facts(provider, model) if source is None else source.facts(model)
-        said = (Message("user", tuple(map(Text, texts))),)
-        request = InferRequest(model=model, system="", messages=said, max_output_tokens=1)
-        ends_at = trio.current_time() + EMBED_QUESTION_S
+        request = InferRequest(model=model, system="", messages=said, max_output_tokens=output)
+        ends_at = trio.current_time() + seconds
         return Meter(self._gate, payer, ModelChoice(provider, model), facts, request, ends_at)
 
     @property

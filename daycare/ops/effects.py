@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from daycare.base.voice_settings import HearingSection, SpeakingSection
 from daycare.settings import Config
 
 
@@ -91,6 +92,8 @@ AT_ONCE: Final = (
     "credentials.slack_url",
     "workspaces.roots",
     "mcp.NAME",
+    *_of("voice.hearing", *HearingSection.__struct_fields__),
+    *_of("voice.speaking", *SpeakingSection.__struct_fields__),
     *_of(
         "shell",
         "enabled",

@@ -119,7 +119,7 @@ def sources_in(history: Sequence[Message], trusted: Collection[str]) -> Sources:
         elif message.role == "assistant":
             read += [TaintSource("what an earlier turn had read", origin) for origin in message.origins or ()]
         for part in message.parts:
-            if isinstance(part, File):
+            if isinstance(part, File) and not part.said:
                 read.append(TaintSource(f'file {part.id} "{_one_line(part.name)}"', Origin.FILE))
             elif isinstance(part, ToolResult):
                 told = f"an earlier result of {part.name}"
@@ -160,6 +160,8 @@ def _of_row(row: InboxRow) -> Iterator[TaintSource]:
     if said.chat and envelope.origin is Origin.PERSON:
         yield TaintSource(f"group message {row.seq}", Origin.GROUP)
     for file in envelope.files:
+        if file.said:
+            continue
         yield TaintSource(f'file {file.id} "{_one_line(file.name)}"', Origin.FILE)
 
 

@@ -9,6 +9,7 @@ from daycare.base.consent import Consent
 from daycare.base.event import Event
 from daycare.base.messages import Choice, Envelope, File, Message, Origin, Usage
 from daycare.base.permission import Permissions
+from daycare.base.voice_settings import VoiceMode
 from daycare.base.workspace import Access
 from daycare.store.records_prompts import ShownPrompt
 
@@ -53,6 +54,8 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     heartbeat_s: int = 0  # how often its heart beats; 0: never
     workspace: str = ""  # the folder whose files it works with: a name below `workspaces` in the home, or a path
     access: Access | None = None  # what it may do there; None: limited
+    voice: VoiceMode | None = None  # when its answers are spoken
+    echo: bool | None = None  # whether people are told which words were heard in their voice notes
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,7 +226,10 @@ class Shows(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply to be delivered; see `Outgoing`. `target` overrides the user's default address on that connector."""
+    """A reply to be delivered; see `Outgoing`. `target` overrides the user's default address on that connector.
+
+    `spoken` is a file in which its text is spoken: where files can be sent it goes in place of the text.
+    """
 
     connector: str
     text: str
@@ -233,6 +239,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     effect: str = ""
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
+    spoken: File | None = None
     shows: Shows | None = None
     reaction: bool = False
 
@@ -285,6 +292,7 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
     effect: str = ""
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
+    spoken: File | None = None
     shows: Shows | None = None
     reaction: bool = False
     damaged: bool = False
@@ -414,11 +422,11 @@ class TraceEntry(msgspec.Struct, frozen=True, kw_only=True):
 class Commit(msgspec.Struct):
     """What one group commit made true; handed to the store's listener in the loop's thread, in commit order.
 
-    `posted` rows are new and waiting; `completed` maps an inbox seq to its result, or None when it died;
-    `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters; `memories` and
-    `documents` say that some were written, `forgotten` that turns changed which had ended. `cut_off` are agents that
-    died with their user, whatever they are at; `people` says that a user was removed, `secrets` that a key was stored.
-    `news` are those of capabilities, by their class; `events` tell observers what was changed, in order.
+    `posted` rows are new and waiting, `reworded` ones were heard; `completed` maps an inbox seq to its result, or None
+    when it died; `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters;
+    `memories` and `documents` say that some were written, `forgotten` that turns changed which had ended. `cut_off` are
+    agents that died with their user, whatever they are at; `people` says that a user was removed, `secrets` that a key
+    was stored. `news` are those of capabilities, by their class; `events` tell observers what was changed, in order.
     """
 
     posted: list[InboxRow]
@@ -428,10 +436,11 @@ class Commit(msgspec.Struct):
     dead: list[DeadLetter]
     unheard: int  # answers whose asker is dead
     agents: set[str]  # agents whose row changed (config, state, session), or of whose turns one was replaced
+    reworded: list[InboxRow] = []  # msgspec gives each its own
     memories: bool = False
     documents: bool = False
     forgotten: bool = False
-    cut_off: set[str] = set()  # msgspec gives each its own
+    cut_off: set[str] = set()
     people: bool = False
     secrets: bool = False
     news: dict[type, Any] = {}

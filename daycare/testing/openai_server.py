@@ -19,8 +19,11 @@ from typing import Any
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from daycare.base.messages import REMINDER
+from daycare.testing import openai_audio as audio
+from daycare.testing.http_server import HttpRequest
 from daycare.testing.model_server import (
     MODELS,
     Answering,
@@ -37,13 +40,41 @@ __all__ = ["MODELS", "FakeOpenAI", "Received", "ScriptedAnswer", "ScriptedCall",
 
 
 class FakeOpenAI(FakeModelServer):
-    """The server; see `FakeModelServer`. `with_usage` False leaves the counts of tokens out, as some servers do."""
+    """The server; see `FakeModelServer`. `with_usage` False leaves the counts of tokens out, as some servers do.
+
+    It `hear`s what is uploaded and `speak`s in a format, where the script does not say how that goes.
+    """
 
     url_path = "/v1"
 
     def __init__(self, port: int = 0, reply: Answering = echo) -> None:
         super().__init__(port, reply)
         self.with_usage = True
+        self.hear: audio.Hear = lambda upload: ""
+        self.speak: audio.Speak = audio.tone
+
+    def _choose(self, request: HttpRequest) -> tuple[dict[str, Any], ScriptedAnswer]:
+        if not request.path.startswith(audio.AUDIO) or request.method != "POST":
+            return super()._choose(request)
+        it = audio.asked(request)
+        size = {} if it.upload is None else {"file": it.upload.filename, "bytes": len(it.upload.content)}
+        received = Received(method="POST", path=request.path, headers=request.headers, body=it.body | size)
+        self.history.append(received)
+        if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
+            return it.body, ScriptedAnswer(status=401, text="Incorrect API key provided")
+        if it.refused is not None:
+            return it.body, it.refused
+        scripted = self._script.popleft() if self._script else None
+        if scripted is not None and (scripted.status != 200 or scripted.raw is not None):
+            return it.body, scripted
+        answer = self._sound(it, scripted)
+        return it.body, answer if scripted is None else replace(answer, delay_s=scripted.delay_s)
+
+    def _sound(self, it: audio.AudioCall, scripted: ScriptedAnswer | None) -> ScriptedAnswer:
+        if it.upload is None:
+            return audio.spoken(it, self.speak(str(it.body["input"]), str(it.body.get("response_format", "mp3"))))
+        text = self.hear(it.upload) if scripted is None else scripted.text
+        return audio.heard(it, text, len(it.upload.content) / 16_000)
 
     def _route(self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> ScriptedAnswer | None:
         if self.api_key is not None and headers.get("authorization") != f"Bearer {self.api_key}":

@@ -165,7 +165,7 @@ def _said(
     item = replace(
         item,
         files=files,
-        origin=Origin.FILE if files and not raw.strip() else item.origin,
+        origin=Origin.FILE if files and not raw.strip() and not _recorded(message) else item.origin,
         context=cut("; ".join(notes), CONTEXT_MAX_CHARS) if len(notes) > 1 else "",
         message=ts,
         at_ms=_ms(ts),
@@ -302,6 +302,12 @@ def _files(message: Any) -> tuple[RemoteFile, ...]:
             )
         )
     return tuple(found)
+
+
+def _recorded(message: Any) -> bool:
+    """Return whether all its files are clips that were recorded in Slack: their sender's own words."""
+    files = list_at(message, "files")
+    return bool(files) and all(text_at(each, "subtype") == "slack_audio" for each in files)
 
 
 def _shared(message: Any) -> str:

@@ -233,7 +233,7 @@ def _said(message: TelegramMessage, raw: Mapping[str, object], about: _Known, pl
     made_by_bot = message.via_bot is not None and message.via_bot.id != about.bot.id
     if forward or made_by_bot:
         origin = Origin.FORWARD
-    elif content.files and not content.text:
+    elif content.files and not content.text and message.voice is None:
         origin = Origin.FILE
     else:
         origin = Origin.PERSON if place.private else Origin.GROUP

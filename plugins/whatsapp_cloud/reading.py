@@ -173,7 +173,9 @@ def _said(message: Any, kind: str, common: dict[str, Any], recent: Callable[[str
     # A choice is made once below a message; a command tells by itself whether it is done already.
     if replied and _is_choice(message, kind) and not words.startswith("/") and len(replied) <= MESSAGE_ID_MAX_CHARS:
         common = common | {"key": f"chosen:{replied}"}
-    origin = Origin.FORWARD if forwarded else Origin.FILE if files and not text else Origin.PERSON
+    recorded = at(message, "audio", "voice") is True  # by whom it is from, and not a file of somebody's
+    attached = files and not text and not recorded
+    origin = Origin.FORWARD if forwarded else Origin.FILE if attached else Origin.PERSON
     return Inbound(
         **common,
         text=text,

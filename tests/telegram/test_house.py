@@ -183,7 +183,6 @@ def _shown(parts: tuple[Part, ...]) -> tuple[list[bytes], str]:
         ("picture sent as a file", [PNG], "look"),
         ("text", [], fence("attached", "four words of text")),
         ("pdf", [], "not readable: "),
-        ("voice", [], "not readable: sound is not transcribed"),
     ],
 )
 async def test_bytes_of_a_file_sent_over_telegram_reach_the_prompt(
@@ -202,8 +201,6 @@ async def test_bytes_of_a_file_sent_over_telegram_reach_the_prompt(
                 server.document(5, 5, b"four words of text", "a.txt", mime="text/plain")
             case "pdf":
                 server.document(5, 5, PDF, "a.pdf", mime="application/pdf")
-            case "voice":
-                server.voice(5, 5, b"OggS" + bytes(50))
         await until(lambda: server.sent(5))
         found, text = _shown(model.history[-1].messages[-1].parts)
     assert len(model.history) == 1

@@ -108,7 +108,6 @@ def test_the_largest_photo_that_can_be_had_is_taken() -> None:
     ("kind", "name", "media_type"),
     [
         ("document", "report.pdf", "application/pdf"),
-        ("voice", "voice-10.ogg", "audio/ogg"),
         ("audio", "blue.mp3", "audio/mpeg"),
         ("video", "video-10.mp4", "video/mp4"),
         ("video note", "video-note-10.mp4", "video/mp4"),
@@ -119,6 +118,16 @@ def test_a_file_without_words_is_of_the_origin_file(kind: str, name: str, media_
     item = read_item(EVERY[kind])
     assert (item.text, item.origin) == ("", Origin.FILE)
     assert (only_file(item).name, only_file(item).media_type) == (name, media_type)
+
+
+def test_a_voice_note_is_its_senders_own_words_unless_it_is_forwarded() -> None:
+    item = read_item(EVERY["voice"])
+    assert (item.text, item.origin) == ("", Origin.PERSON)
+    assert (only_file(item).name, only_file(item).media_type) == ("voice-10.ogg", "audio/ogg")
+    forwarded = said(
+        voice=file("voice"), forward_date=1, forward_origin={"type": "hidden_user", "sender_user_name": "B"}
+    )
+    assert read_item(forwarded).origin is Origin.FORWARD
 
 
 @pytest.mark.parametrize(

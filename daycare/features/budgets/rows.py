@@ -59,7 +59,7 @@ class BudgetRows(Rows):
         Table("budget_sums", why="of what was spent here"),
         Table("model_sums", why="of what was spent here"),
     )
-    followers: ClassVar = (BudgetFollower,)
+    followers: ClassVar = (BudgetFollower, charging.PaidCalls)
 
     # -- what was set ------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """A call of a model in the books: reserved before it is made, and charged once when it was answered."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apsw
 from msgspec.structs import replace
@@ -13,7 +13,16 @@ from daycare.features.budgets.rows_spending import RESERVATION, keys_of, most_of
 from daycare.features.tasks.rows import payer_of
 from daycare.store.records import Spend
 from daycare.store.sqlite import ledger
+from daycare.store.sqlite.facts import CallPaid, Follower, Heed
 from daycare.store.sqlite.writer import Tx
+
+
+class PaidCalls(Follower):
+    """Calls that are charged together with what came of them."""
+
+    def heeds(self) -> Mapping[type, Heed]:
+        """Charge them."""
+        return {CallPaid: lambda tx, it: charge(tx, it.spend)}
 
 
 def reserve(tx: Tx, new: NewReservation, ceilings: Sequence[Ceiling]) -> Reserved:

@@ -144,11 +144,11 @@ class Budgets:
             return completion.usage
         return Usage(tokens.of_request(request), tokens.of_message(completion.message))
 
-    async def settle(self, payer: Payer, choice: ModelChoice, bill: Bill) -> None:
-        """Charge a call; of the offline one, which is free, nothing is written."""
+    def spend(self, payer: Payer, choice: ModelChoice, bill: Bill) -> Spend | None:
+        """Return what charging a call writes; of the offline one, which is free, that is nothing."""
         if choice.provider == OFFLINE:
-            return
-        spend = Spend(
+            return None
+        return Spend(
             agent_id=payer.agent_id,
             user=payer.user or self._owner,
             turn=payer.turn,
@@ -161,7 +161,12 @@ class Budgets:
             reservation=bill.reservation,
             path=payer.path,
         )
-        await with_retry(lambda: self._rows.settle(spend))
+
+    async def settle(self, payer: Payer, choice: ModelChoice, bill: Bill) -> None:
+        """Charge a call."""
+        spend = self.spend(payer, choice, bill)
+        if spend is not None:
+            await with_retry(lambda: self._rows.settle(spend))
 
     # -- what is known -----------------------------------------------------------------------------------------------
 

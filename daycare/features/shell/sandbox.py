@@ -184,6 +184,21 @@ def program() -> str:
     return shutil.which("bwrap") or "bwrap"
 
 
+def program_folders(program: str) -> Iterator[str]:
+    """Yield what a program needs besides the system's: where it is, and the environment of a Python that it is in."""
+    for place in (Path(program).absolute(), Path(program).resolve()):
+        environment = place.parent.parent
+        if place.is_relative_to("/usr") or place.is_relative_to("/bin"):
+            continue
+        if (environment / "pyvenv.cfg").is_file():
+            yield str(environment)
+            base = Path((environment / "bin" / "python").resolve()).parent.parent
+            if not base.is_relative_to("/usr"):
+                yield str(base)
+        else:
+            yield str(place.parent)
+
+
 @lru_cache(2)
 def why_not(*, reaching: bool = False) -> tuple[str, str]:
     """Return why no sandbox can be started here, and what to do about it; empty if one can. It may take seconds.

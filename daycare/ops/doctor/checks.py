@@ -27,6 +27,7 @@ from daycare.ops.doctor.network import network
 from daycare.ops.doctor.service import service
 from daycare.ops.doctor.settings import config, plugins, speech
 from daycare.ops.doctor.versions import versions
+from daycare.ops.doctor.voice import voice
 from daycare.store.home import HomeLock
 
 CHECK_S: Final = 30.0  # a model's first word takes some seconds, a plugin's health 5
@@ -51,6 +52,7 @@ CHECKS: Final[dict[str, tuple[Look, float]]] = {
     "sandbox": (sandbox, CHECK_S),
     "hands": (hands, CHECK_S),
     "mcp": (mcp, CHECK_S),
+    "voice": (voice, CHECK_S),
     "embedding": (embedding, CHECK_S),
     "cron": (jobs, CHECK_S),
     "service": (service, CHECK_S),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import apsw
 
-from daycare.store.records import Agent, InboxRow, Shows
+from daycare.store.records import Agent, InboxRow, Shows, Spend
 from daycare.store.records_prompts import ShownPrompt
 
 if TYPE_CHECKING:
@@ -66,6 +66,12 @@ class ReplyQueued(NamedTuple):
     user: str
     origin: str
     shows: Shows | None
+
+
+class CallPaid(NamedTuple):
+    """A call of a model was answered, and what came of it is kept in this transaction: it is charged with it."""
+
+    spend: Spend
 
 
 class ReplyMoved(NamedTuple):

@@ -31,14 +31,14 @@ class Files:
             raise InvalidError("FILE_TOO_LARGE", what, hint="send a part of it")
 
         return await self._write(
-            lambda tx: _insert(tx, key, user, origin, name, media_type, len(data), data, None), len(data)
+            lambda tx: insert(tx, key, user, origin, name, media_type, len(data), data, None), len(data)
         )
 
     async def announce(
         self, key: str, user: str, origin: Origin, name: str, media_type: str, size: int, remote: str
     ) -> File:
         """Note a file that stays with its platform for now; idempotent on (user, key). `remote` says where it is."""
-        return await self._write(lambda tx: _insert(tx, key, user, origin, name, media_type, size, None, remote))
+        return await self._write(lambda tx: insert(tx, key, user, origin, name, media_type, size, None, remote))
 
     async def fill(self, file_id: int, user: str, data: bytes) -> None:
         """Keep the bytes of an announced file; idempotent. Raises `InvalidError` FILE_TOO_LARGE."""
@@ -97,7 +97,7 @@ def _read(db: apsw.Connection, file_id: int, user: str, offset: int, length: int
     return data
 
 
-def _insert(
+def insert(
     tx: Tx,
     key: str,
     user: str,
@@ -108,6 +108,7 @@ def _insert(
     data: bytes | None,
     remote: str | None,
 ) -> File:
+    """Keep a file, or find the one with its key."""
     tx.run(
         "INSERT INTO files (key, user, origin, name, media_type, size, data, remote, created_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (user, key) DO UPDATE SET remote = excluded.remote"

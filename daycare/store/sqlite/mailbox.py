@@ -37,11 +37,6 @@ _decode_extra = msgspec.json.Decoder(_Extra).decode
 
 def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
     """Insert a message whose agent lives; None if its key is known."""
-    cause = envelope.cause if envelope.cause != NOBODY_IN_PARTICULAR else None
-    more = _Extra(
-        envelope.chain, envelope.via, envelope.files, envelope.reply_target, cause, envelope.origins, envelope.told
-    )
-    extra = _encode(more).decode() if more != _PLAIN else None
     tx.run(
         "INSERT INTO inbox (agent_id, key, lane, kind, path, user, origin, sender, trace, created_at, text, extra)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -57,7 +52,7 @@ def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
             envelope.trace,
             tx.now,
             envelope.text,
-            extra,
+            _extra(envelope),
         ),
     )
     if tx.db.changes() == 0:
@@ -97,6 +92,18 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
     return changed
 
 
+def reword(tx: Tx, seq: int, envelope: Envelope) -> bool:
+    """Give a message that waits to be heard its words, and what it is by now; False if it was heard, or is gone."""
+    tx.run(
+        "UPDATE inbox SET kind = ?, lane = ?, text = ?, extra = ? WHERE seq = ? AND state = 0 AND kind = ?",
+        (str(envelope.kind), envelope.lane, envelope.text, _extra(envelope), seq, str(EnvelopeKind.VOICE)),
+    )
+    if not tx.db.changes():
+        return False
+    tx.commit.reworded += waiting_rows(tx, [seq])
+    return True
+
+
 def waiting_rows(tx: Tx, seqs: Sequence[int], *, held: bool = False) -> list[InboxRow]:
     """Return those of the rows that still wait (or are held), in order, as the open transaction sees them."""
     state = 3 if held else 0
@@ -122,6 +129,15 @@ def bury_message(tx: Tx, seq: int, code: str, reason: str, attempts: int) -> Env
     complete(tx, rows[0].agent_id, [seq], None, reason, dead=True)
     letters.bury(tx, "inbox", seq, rows[0].agent_id, envelope, code, reason, attempts)
     return envelope
+
+
+def _extra(envelope: Envelope) -> str | None:
+    """Return what else there is of an envelope as JSON, None for nothing."""
+    cause = envelope.cause if envelope.cause != NOBODY_IN_PARTICULAR else None
+    more = _Extra(
+        envelope.chain, envelope.via, envelope.files, envelope.reply_target, cause, envelope.origins, envelope.told
+    )
+    return _encode(more).decode() if more != _PLAIN else None
 
 
 def _row(row: tuple[Any, ...]) -> InboxRow:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import apsw
 import msgspec
+from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError
 from daycare.base.limits import INBOX_MAX_MESSAGES, OUTBOX_MAX_MESSAGES
@@ -29,6 +30,7 @@ class _Extra(msgspec.Struct, omit_defaults=True, frozen=True):
     effect: str = ""
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
+    spoken: File | None = None
     shows: Shows | None = None
     reaction: bool = False
 
@@ -123,6 +125,15 @@ class Outbox:
 
         await self._write(run)
 
+    async def unspeak(self, row: OutboxRow) -> None:
+        """Let the text of an undelivered reply go out in place of the file in which it is spoken; tries begin anew."""
+        extra = _extra(replace(row, spoken=None))
+        await self._write(
+            lambda tx: tx.run(
+                "UPDATE outbox SET extra = ?, attempts = 0, retry_at = 0 WHERE seq = ? AND state < 2", (extra, row.seq)
+            )
+        )
+
     async def give_up(self, seq: int, code: str, reason: str, *, untouched: bool = False) -> None:
         """Move an undelivered row to the dead letters, and leave its agent a note of it; idempotent.
 
@@ -196,7 +207,7 @@ def _tell_agent(tx: Tx, it: OutboxRow, reason: str) -> None:
     mailbox.insert(tx, it.agent_id, note)
 
 
-def _extra(reply: Reply) -> str | None:
+def _extra(reply: Reply | OutboxRow) -> str | None:
     extra = _Extra(**{name: getattr(reply, name) for name in _Extra.__struct_fields__})
     return None if extra == _PLAIN else _encode(extra).decode()
 
@@ -252,6 +263,7 @@ def _outbox(row: tuple[Any, ...]) -> OutboxRow:
         effect=more.effect,
         choices=more.choices,
         files=more.files,
+        spoken=more.spoken,
         shows=more.shows,
         reaction=more.reaction,
         damaged=damaged,

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from daycare.base.workspace import ShellSection
 from daycare.features.mcp.frames import McpOpen
 from daycare.features.shell.cgroups import control_group
-from daycare.features.shell.sandbox import PEOPLE, confined, entering, texts
+from daycare.features.shell.sandbox import PEOPLE, confined, entering, program_folders, texts
 
 FOLDER: Final = "/data"  # where a server finds its own
 TMP_MB: Final = 64
@@ -64,7 +64,7 @@ def server_command(told: McpOpen) -> Iterator[ServerCommand]:
 
 def _arguments(told: McpOpen, program: str, files: dict[str, int]) -> list[str]:
     wanted = confined(files, (), TMP_MB)
-    for path in dict.fromkeys([*_program_folders(program), *_expanded(told.readable)]):
+    for path in dict.fromkeys([*program_folders(program), *_expanded(told.readable)]):
         wanted += ["--ro-bind", path, path]
     if told.network:
         wanted.append("--share-net")
@@ -83,18 +83,3 @@ def _people(*, network: bool) -> dict[str, bytes]:
 
 def _expanded(paths: tuple[str, ...]) -> list[str]:
     return [str(Path(path).expanduser()) for path in paths]
-
-
-def _program_folders(program: str) -> Iterator[str]:
-    """Yield what a program needs besides the system's: where it is, and the environment of a Python that it is in."""
-    for place in (Path(program).absolute(), Path(program).resolve()):
-        environment = place.parent.parent
-        if place.is_relative_to("/usr") or place.is_relative_to("/bin"):
-            continue
-        if (environment / "pyvenv.cfg").is_file():
-            yield str(environment)
-            base = Path((environment / "bin" / "python").resolve()).parent.parent
-            if not base.is_relative_to("/usr"):
-                yield str(base)
-        else:
-            yield str(place.parent)
