@@ -17,6 +17,7 @@ from daycare.features.approvals.approval_messages import ApprovalMessages
 from daycare.features.backups import BackingUp
 from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
+from daycare.features.builder import BuilderFeature
 from daycare.features.configuration import ConfigurationFeature
 from daycare.features.credentials import CredentialsFeature
 from daycare.features.cron import Cron
@@ -123,7 +124,7 @@ class Daemon(Kernel):
             TrafficFeature(store, clock, self.supervisor.failures.trouble_of),
         ]
         self.mcp = McpFeature(core, self.catalogue, self.home.path / "mcp", people.keyring, warn)
-        able += [self.mcp, Dashboard(), LogsFeature(self.home.log_file)]
+        able += [self.mcp, Dashboard(), LogsFeature(self.home.log_file), self._builder()]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
@@ -140,6 +141,15 @@ class Daemon(Kernel):
             self.catalogue.add(feature.tools(), own=True, offered=feature.offers)
             self.behaviours.parts.update(feature.behaviours())
             feature.add_to(self.commands)
+
+    def _builder(self) -> BuilderFeature:
+        from daycare.features.builder.checking import ProposalChecks
+
+        checks = ProposalChecks(
+            *(self.store.people, self.directory, self.permissions, self.catalogue, self.budgets, self.pool),
+            *(self.cron.controls, self.skills.skills, self.prompts.check),
+        )
+        return BuilderFeature(self.store, checks, self.prompts, self.gate, self.owner)
 
     def _build_faces(self) -> None:
         """Build what shows it all: chat commands, routes, and whoever hears of commits."""

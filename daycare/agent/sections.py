@@ -4,7 +4,7 @@ Of the documents of identity a prompt has what a person wrote or approved: a ver
 over for the one before, and an event tells.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, date, timedelta
 from typing import Final, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
@@ -64,6 +64,21 @@ class DocumentSource(Protocol):
     async def version(self) -> int:
         """Return a number that is another one after any document has changed."""
         ...
+
+
+class _Instead(NamedTuple):
+    """A source with other texts in place of some."""
+
+    source: DocumentSource
+    own: Mapping[str, str]
+
+    async def passage(self, agent: Agent, name: str) -> Passage | None:
+        if name in self.own:
+            return Passage(self.own[name], Layer.AGENT)
+        return await self.source.passage(agent, name)
+
+    async def version(self) -> int:
+        return await self.source.version()
 
 
 class SkillSource(Protocol):
@@ -316,6 +331,27 @@ class Prompts:
         made = _made(replace(base_of(sections, agent, user), at_ms=read_at), recalled)
         self._kept[agent.id] = _Kept(state, recalled, made)
         return made
+
+    async def trial(self, agent: Agent, user: User, own: Mapping[str, str]) -> InferRequest:
+        """Return what calls of a model have in common for an agent that is not there, or not yet with these documents.
+
+        `own` are texts by name, in place of those that it has.
+        """
+        settings = self._live.now
+        chosen = self._personalities.chosen(*filter(None, (agent.config.personality, settings.agent.personality)))
+        sections = await load_sections(
+            _Instead(self._source, own),
+            agent,
+            user,
+            mark=mark_of(self._secret, agent.id, agent.session),
+            today=local_time(self._clock.now_ms(), ZoneInfo(user.zone)).date(),
+            persona=Persona(settings.agent.name, settings.agent.tone),
+            personality=Passage(chosen.render(), "settings"),
+            others=await self._permanent(agent.user),
+            documents=settings.memory.documents,
+            room=await self._room_for(agent),
+        )
+        return request_of(base_of(sections, agent, user), ())
 
     def base_mark(self, agent_id: str, session: int) -> str:
         """Return the mark of a session's data blocks."""
