@@ -83,7 +83,7 @@ class Daemon(Kernel):
         tell = lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path)  # noqa: E731
         granting = AgentGranting(store.people, self.permissions, self.budgets, self.pool, self.prompts.check)
         has = lambda agent: {spec.name for spec in self.catalogue.specs(agent)}  # noqa: E731
-        permanent = PermanentAgentsFeature(core, granting, self.supervisor, has)
+        self.permanent = PermanentAgentsFeature(core, granting, self.supervisor, has)
         self.cron = Cron(core, tell, self.home.cron)
         self.tasks = Tasks(core, self.deliveries)
         self.signals = Signals(core, self.budgets, self.memory.documents)
@@ -93,7 +93,7 @@ class Daemon(Kernel):
         self.exports = ExportEngine(
             *(store, directory, self.prompts.check, clock, self.home.path, f"direct:{owner}", live),
         )
-        able = [permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
+        able = [self.permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
         able += [PairingFeature(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
         self.tokens = TokensFeature(store, clock, live, owner)
         people = PeopleFeature(store, self.vault, self.permissions, owner, partial(_try_key, self.home.path))
@@ -179,6 +179,7 @@ class Daemon(Kernel):
             owner=self.owner,
             live=live,
             heartbeats=self.signals.heartbeats,
+            create=self.permanent.controls.create,
             behaviours=self.behaviours,
             files=self.files,
             features=(*self.features, self.observation, steering, FirstSteps(self.home.path)),

@@ -19,6 +19,7 @@ MENU: Final[tuple[str, ...]] = (
     "status",
     "trace",
     "agents",
+    "build",
     "model",
     "use",
     "context",

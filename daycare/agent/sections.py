@@ -6,6 +6,7 @@ over for the one before, and an event tells.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, date, timedelta
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
@@ -192,8 +193,13 @@ class DocumentWriter(Protocol):
         ...
 
 
-async def introduce(documents: DocumentWriter, persona: Persona, user: User) -> None:
-    """Write IDENTITY.md, and the operator's USER.md, from the settings; what is there, or ever was, stays as it is."""
+async def introduce(
+    documents: DocumentWriter, persona: Persona, user: User, more: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Write IDENTITY.md, and the operator's USER.md, from the settings, and `more` that are everybody's, by name.
+
+    What is there, or ever was, stays as it is.
+    """
     by = Attribution(
         origin=Origin.PERSON,
         author="system",
@@ -203,6 +209,7 @@ async def introduce(documents: DocumentWriter, persona: Persona, user: User) -> 
     for place, text in (
         (Place(Layer.GLOBAL, "", IDENTITY), persona.text),
         (Place(Layer.USER, user.id, USER), known_of(user)),
+        *((Place(Layer.GLOBAL, "", name), text.strip()) for name, text in more.items()),
     ):
         if await documents.history(place, limit=1):
             continue

@@ -82,13 +82,13 @@ def test_each_person_opens_their_own_and_without_a_model_it_says_so(network: Net
     assert network.call("bob", "GET", "/v1/builder").json()["agent"] is None
     made = network.call("bob", "POST", "/v1/builder", {}).json()
     assert made["agent"]["path"] == "/bob/agent/builder"
-    assert "needs a language model, and there is none yet: daycare models" in made["lacking"]
+    assert "needs a language model, and there is none yet" in made["lacking"]
     assert "diary" in made["templates"] and made["said"] == []
     assert code(network.call("bob", "POST", "/v1/builder", {"user": "ann"})) == "AGENT_UNKNOWN"
     assert code(network.call("operator", "POST", "/v1/builder", {"user": "zoe"})) == "USER_UNKNOWN"
     assert network.call("read", "POST", "/v1/builder", {}).status_code == 403
     told = network.call("bob", "POST", "/v1/messages", {"text": "/build", "wait_s": 20}).json()
-    assert "/agents new TEMPLATE" in told["result"]
+    assert "/agents new NAME makes an agent of one" in told["result"]
 
 
 def test_the_terminal_opens_it_says_what_it_lacks_and_goes_on(daycare: Daycare, home: Path) -> None:

@@ -271,4 +271,4 @@ def _flawed(name: str, problems: list[str]) -> InvalidError:
 
 _AGAIN: Final = "look at it with agent_parts and propose it again"
 _MEND: Final = f"mend all of them and call it again; {PARTS} lists what there is"
-_TEMPLATES: Final = f"Templates need none: {', '.join(names())}. /agents new TEMPLATE makes an agent of one"
+_TEMPLATES: Final = f"Templates need none, /agents new NAME makes an agent of one: {', '.join(names())}"

@@ -127,7 +127,7 @@ class BuilderTools:
             new=wanted.text,
         )
         user = await self._builder.person(maker.user)
-        because = f"an agent is read before it is made: {it.reason}"[:_REASON_MAX_CHARS]
+        because = it.reason[:_REASON_MAX_CHARS]
         return await self._gate.ask(maker, user, turn, context.step, call, because, shown=action)
 
 
