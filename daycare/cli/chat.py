@@ -156,7 +156,7 @@ class _Window:
         if text in LEAVE or self._follower.failure:
             return False
         if text:
-            self._send(text)
+            self._send(self._screen.meant(text))
         return True
 
     def _send(self, text: str) -> None:
