@@ -29,4 +29,4 @@ def build(
         opened = client.call("POST", "/v1/builder", {"user": user} if user else {})
     if opened["lacking"]:
         print(plain(opened["lacking"]), file=sys.stderr)
-    open_chat(cli, opened["agent"]["path"])
+    open_chat(cli, opened["agent"]["path"], asks=True)
