@@ -25,7 +25,7 @@ SCRIBE: dict[str, Any] = {
     "description": "writes minutes",
     "soul": "You write minutes. You add nothing.",
     "style": "Short lines.",
-    "tools": ["remind", "memory_append"],
+    "tools": ["remind", "memory_append", "skill"],
     "skills": [{"name": "minutes", "description": "How minutes look", "instructions": "Who, what, until when."}],
     "schedule": [{"name": "weekly", "cron": "0 17 * * FRI", "text": "Send the minutes of this week."}],
     "connector": "direct",

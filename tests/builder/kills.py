@@ -32,7 +32,7 @@ def proposal(number: int) -> dict[str, Any]:
         "reason": "minutes",
         "soul": f"You are scribe {number}.",
         "style": "Short.",
-        "tools": ["remind"],
+        "tools": ["remind", "skill"],
         "skills": [{"name": "minutes", "description": "How they look", "instructions": "Who, what, when."}],
         "schedule": [{"name": f"weekly{number}", "cron": "0 17 * * FRI", "text": "Send them."}],
         "budget": ["1usd a day"],
@@ -62,8 +62,8 @@ class KillCampaign:
         self.seen: set[int] = set()  # how many agents were there at a start
         self.user = ""
 
-    async def run(self, kills: int) -> None:
-        """Kill so often, then let the last daemon bring it to an end."""
+    async def run(self, kills: int) -> dict[str, Any]:
+        """Kill so often, let the last daemon bring it to an end, and return what is there then."""
         while self.kills < kills:
             daemon = DaemonProcess(self._home)
             await daemon.ready()
@@ -75,7 +75,9 @@ class KillCampaign:
         await daemon.ready()
         with trio.fail_after(_QUIET_S):
             await self._live(0)
+        found = await self._verdict()
         await daemon.stop()
+        return found
 
     async def _live(self, kills: int) -> None:
         """Do what a person does: say all of it again under the same keys, and decide on what waits."""
@@ -112,10 +114,7 @@ class KillCampaign:
         self.seen.add(len(found))
         return found
 
-    async def verdict(self) -> dict[str, Any]:
-        """Return what is there at the end."""
-        daemon = DaemonProcess(self._home)
-        await daemon.ready()
+    async def _verdict(self) -> dict[str, Any]:
         async with client_of(self._home.socket) as client:
             found = await self._look(client)
             approvals = (await client.get("/v1/approvals", params={"all": True, "limit": 100})).json()["approvals"]
@@ -124,7 +123,6 @@ class KillCampaign:
             for path in found:
                 history = await client.get("/v1/memory/history", params={"agent": path, "path": "agent/SOUL.md"})
                 versions.append(len(history.json()["versions"]))
-        await daemon.stop()
         return {
             "kills": self.kills,
             "agents": len(found),
@@ -141,9 +139,7 @@ async def campaign(folder: Path, kills: int, seed: int) -> dict[str, Any]:
     """Run one in a new home below a folder; return what came of it."""
     async with FakeOpenAI.serve(reply=reply) as model:
         config = f'[models]\ndefault = "box/model"\n[providers.box]\nbase_url = "{model.base_url}"\n'
-        them = KillCampaign(ThrowawayHome(folder, config), random.Random(seed))
-        await them.run(kills)
-        return await them.verdict()
+        return await KillCampaign(ThrowawayHome(folder, config), random.Random(seed)).run(kills)
 
 
 def main() -> None:

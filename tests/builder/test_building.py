@@ -35,7 +35,7 @@ async def test_what_was_made_has_its_own_rights_words_and_times(tmp_path: Path, 
         await approve(house, await told(house, "agent_propose", SCRIBE))
         agent = await house.daemon.directory.at("/ann/agent/scribe")
         assert agent.origin is Origin.PERSON, "a person has read every word of it"
-        assert {spec.name for spec in house.daemon.catalogue.specs(agent)} == {"remind", "memory_append"}
+        assert {spec.name for spec in house.daemon.catalogue.specs(agent)} == {"remind", "memory_append", "skill"}
         rows = house.store.of(DocumentRows)
         versions = await rows.find(Layer.AGENT, agent.id)
         assert [each.place.name for each in versions] == ["SOUL.md", "STYLE.md", "skills/minutes.md"]
@@ -138,7 +138,7 @@ async def test_a_trial_asks_the_model_as_the_agent_and_does_nothing(tmp_path: Pa
         as_agent, goes_on = house.model.history[-3:-1]
         assert "<soul>\nYou write minutes. You add nothing.\n</soul>" in as_agent.system
         assert "Your address is /ann/agent/scribe." in as_agent.system
-        assert {spec.name for spec in as_agent.tools} == {"remind", "memory_append"}
+        assert {spec.name for spec in as_agent.tools} == {"remind", "memory_append", "skill"}
         [answered] = goes_on.messages[-1].parts
         assert isinstance(answered, ToolResult) and "This is a trial: nothing was done." in answered.text
         [result] = await results(house)

@@ -51,6 +51,7 @@ async def test_all_that_is_wrong_is_told_at_once_and_nobody_is_asked(tmp_path: P
             "tools: there is no launch_rockets",
             "tools: spawn is not for ben to give: ",
             "skills: No Name ",
+            "skills: it needs the tool skill to read any",
             "skills: there is no unheard-of",
             "schedule: a: ",
             "schedule: b: ",

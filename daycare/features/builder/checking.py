@@ -27,6 +27,7 @@ from daycare.features.budgets.service import Budgets
 from daycare.features.builder.records import BUILDER, AgentProposal, BuiltAgent, ProposedJob
 from daycare.features.cron.jobs import CronControls
 from daycare.features.skills.service import Skills
+from daycare.features.skills.tools import SKILL
 from daycare.inference.pool import Pool
 from daycare.rules.permissions import Party
 from daycare.rules.skill_text import flaws
@@ -34,10 +35,10 @@ from daycare.store.records import Agent, AgentConfig, User
 from daycare.store.sqlite.people import PeopleStore
 from daycare.tools.catalogue import Catalogue
 
-DESCRIPTION_MAX_CHARS: Final = 200
+DESCRIPTION_MAX_CHARS: Final = 200  # a line of a list
 INSTRUCTIONS_MAX_CHARS: Final = 20_000  # as of `agent_create`
 SKILLS_MAX: Final = 10  # in one proposal: each is to be read by a person
-JOBS_MAX: Final = 10
+JOBS_MAX: Final = 10  # of one agent
 _NO_CONFIG: Final = AgentConfig()
 _NOWHERE: Final = "an id of nobody"
 
@@ -140,7 +141,10 @@ class ProposalChecks:
     async def _skills(self, it: AgentProposal, user: User, there: Agent | None, now: BuiltAgent) -> list[str]:
         agent = there or proposed(user, now.path, now.config)
         known = {each.name for each in await self.skills.offered(agent)} if it.skills else set()
-        found = []
+        tools = now.config.tools if it.tools is None else it.tools
+        found = (
+            [f"it needs the tool {SKILL} to read any"] if it.skills and tools is not None and SKILL not in tools else []
+        )
         for each in it.skills or ():
             if not each.instructions and each.name not in known:
                 found.append(f"there is no {each.name}: give its instructions; there are: {_listed(sorted(known))}")

@@ -25,7 +25,7 @@ from daycare.tools.catalogue import Catalogue
 
 TRIAL_CALLS_MAX: Final = 4  # of a model: a tool that is asked for is answered, and it goes on
 TRIAL_S: Final = 90.0  # a call of a tool has 120 s
-TRIAL_OUTPUT_TOKENS: Final = 2_000
+TRIAL_OUTPUT_TOKENS: Final = 2_000  # of each call: an answer, and no book
 _NOT_RUN: Final = "[This is a trial: nothing was done. Go on as if it had worked, or had found nothing.]"
 
 
