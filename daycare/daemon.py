@@ -17,6 +17,7 @@ from daycare.features.approvals.approval_messages import ApprovalMessages
 from daycare.features.backups import BackingUp
 from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
+from daycare.features.builder import BuilderFeature
 from daycare.features.configuration import ConfigurationFeature
 from daycare.features.credentials import CredentialsFeature
 from daycare.features.cron import Cron
@@ -83,7 +84,7 @@ class Daemon(Kernel):
         tell = lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path)  # noqa: E731
         granting = AgentGranting(store.people, self.permissions, self.budgets, self.pool, self.prompts.check)
         has = lambda agent: {spec.name for spec in self.catalogue.specs(agent)}  # noqa: E731
-        permanent = PermanentAgentsFeature(core, granting, self.supervisor, has)
+        self.permanent = PermanentAgentsFeature(core, granting, self.supervisor, has)
         self.cron = Cron(core, tell, self.home.cron)
         self.tasks = Tasks(core, self.deliveries)
         self.signals = Signals(core, self.budgets, self.memory.documents)
@@ -93,7 +94,7 @@ class Daemon(Kernel):
         self.exports = ExportEngine(
             *(store, directory, self.prompts.check, clock, self.home.path, f"direct:{owner}", live),
         )
-        able = [permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
+        able = [self.permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
         able += [PairingFeature(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
         self.tokens = TokensFeature(store, clock, live, owner)
         people = PeopleFeature(store, self.vault, self.permissions, owner, partial(_try_key, self.home.path))
@@ -127,7 +128,7 @@ class Daemon(Kernel):
         self.voice = VoiceFeature(*parts, self.home.path / "voice")
         self.turns.speaking.append(self.voice.spoken)
         self.mcp = McpFeature(core, self.approvals, self.catalogue, self.home.path / "mcp", people.keyring, warn)
-        able += [self.voice, self.mcp, Dashboard(), LogsFeature(self.home.log_file)]
+        able += [self.voice, self.mcp, Dashboard(), LogsFeature(self.home.log_file), self._builder()]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
@@ -144,6 +145,15 @@ class Daemon(Kernel):
             self.catalogue.add(feature.tools(), own=True, offered=feature.offers)
             self.behaviours.parts.update(feature.behaviours())
             feature.add_to(self.commands)
+
+    def _builder(self) -> BuilderFeature:
+        from daycare.features.builder.checking import ProposalChecks
+
+        checks = ProposalChecks(
+            *(self.store.people, self.directory, self.permissions, self.catalogue, self.budgets, self.pool),
+            *(self.cron.controls, self.skills.skills, self.prompts.check),
+        )
+        return BuilderFeature(self.store, checks, self.prompts, self.gate, self.owner)
 
     def _build_faces(self) -> None:
         """Build what shows it all: chat commands, routes, and whoever hears of commits."""
@@ -173,6 +183,7 @@ class Daemon(Kernel):
             owner=self.owner,
             live=live,
             heartbeats=self.signals.heartbeats,
+            create=self.permanent.controls.create,
             behaviours=self.behaviours,
             files=self.files,
             features=(*self.features, self.observation, steering, FirstSteps(self.home.path)),

@@ -56,6 +56,12 @@ BETWEEN_FEATURES = {  # from, to; what one needs of another, it says here
     ("agents", "budgets"),  # whether who makes an agent has a budget of its own
     ("backups", "exports"),
     ("budgets", "tasks"),  # who asked for one pays for it
+    ("builder", "agents"),  # the templates that it begins with
+    ("builder", "approvals"),  # one yes to all of it
+    ("builder", "budgets"),  # what its agents may use
+    ("builder", "cron"),  # what they do by themselves
+    ("builder", "memory"),  # their first documents
+    ("builder", "skills"),  # which of them they have
     ("cron", "tasks"),
     ("hooks", "signals"),  # what one brings may go out as a signal
     ("mcp", "approvals"),  # what is suspicious in what a tool says

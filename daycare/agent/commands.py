@@ -21,6 +21,7 @@ MENU: Final[tuple[str, ...]] = (
     "status",
     "trace",
     "agents",
+    "build",
     "model",
     "use",
     "context",

@@ -4,8 +4,9 @@ Of the documents of identity a prompt has what a person wrote or approved: a ver
 over for the one before, and an event tells.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, date, timedelta
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
@@ -64,6 +65,21 @@ class DocumentSource(Protocol):
     async def version(self) -> int:
         """Return a number that is another one after any document has changed."""
         ...
+
+
+class _Instead(NamedTuple):
+    """A source with other texts in place of some."""
+
+    source: DocumentSource
+    own: Mapping[str, str]
+
+    async def passage(self, agent: Agent, name: str) -> Passage | None:
+        if name in self.own:
+            return Passage(self.own[name], Layer.AGENT)
+        return await self.source.passage(agent, name)
+
+    async def version(self) -> int:
+        return await self.source.version()
 
 
 class SkillSource(Protocol):
@@ -177,8 +193,13 @@ class DocumentWriter(Protocol):
         ...
 
 
-async def introduce(documents: DocumentWriter, persona: Persona, user: User) -> None:
-    """Write IDENTITY.md, and the operator's USER.md, from the settings; what is there, or ever was, stays as it is."""
+async def introduce(
+    documents: DocumentWriter, persona: Persona, user: User, more: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Write IDENTITY.md, and the operator's USER.md, from the settings, and `more` that are everybody's, by name.
+
+    What is there, or ever was, stays as it is.
+    """
     by = Attribution(
         origin=Origin.PERSON,
         author="system",
@@ -188,6 +209,7 @@ async def introduce(documents: DocumentWriter, persona: Persona, user: User) -> 
     for place, text in (
         (Place(Layer.GLOBAL, "", IDENTITY), persona.text),
         (Place(Layer.USER, user.id, USER), known_of(user)),
+        *((Place(Layer.GLOBAL, "", name), text.strip()) for name, text in more.items()),
     ):
         if await documents.history(place, limit=1):
             continue
@@ -316,6 +338,27 @@ class Prompts:
         made = _made(replace(base_of(sections, agent, user), at_ms=read_at), recalled)
         self._kept[agent.id] = _Kept(state, recalled, made)
         return made
+
+    async def trial(self, agent: Agent, user: User, own: Mapping[str, str]) -> InferRequest:
+        """Return what calls of a model have in common for an agent that is not there, or not yet with these documents.
+
+        `own` are texts by name, in place of those that it has.
+        """
+        settings = self._live.now
+        chosen = self._personalities.chosen(*filter(None, (agent.config.personality, settings.agent.personality)))
+        sections = await load_sections(
+            _Instead(self._source, own),
+            agent,
+            user,
+            mark=mark_of(self._secret, agent.id, agent.session),
+            today=local_time(self._clock.now_ms(), ZoneInfo(user.zone)).date(),
+            persona=Persona(settings.agent.name, settings.agent.tone),
+            personality=Passage(chosen.render(), "settings"),
+            others=await self._permanent(agent.user),
+            documents=settings.memory.documents,
+            room=await self._room_for(agent),
+        )
+        return request_of(base_of(sections, agent, user), ())
 
     def base_mark(self, agent_id: str, session: int) -> str:
         """Return the mark of a session's data blocks."""

@@ -1,6 +1,6 @@
 """Agents: which there are, what each has before it, how they are set up and ended."""
 
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 import msgspec
 import trio
@@ -17,7 +17,7 @@ from daycare.api.documents import Limit, PathQuery, RequestDocument, answer, bod
 from daycare.api.services import Services
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.ids import new_trace_id
-from daycare.base.messages import Message, Origin, dismissal
+from daycare.base.messages import Message, dismissal
 from daycare.base.path import Kind
 from daycare.store.records import Agent, AgentConfig, InboxRow, Timer
 
@@ -38,11 +38,15 @@ class AgentsQuery(RequestDocument, frozen=True, kw_only=True):
     limit: Limit = 100
 
 
+FirstText = Annotated[str, msgspec.Meta(min_length=1)]
+
+
 class NewAgentBody(RequestDocument, frozen=True, kw_only=True):
-    """An agent to create."""
+    """An agent to create. `documents` are texts to begin with, in place of those it would have; an app has none."""
 
     path: str
     config: AgentConfig = AgentConfig()
+    documents: dict[Literal["SOUL.md", "STYLE.md"], FirstText] = msgspec.field(default_factory=dict)
 
 
 class OneAgent(PathQuery, frozen=True, kw_only=True):
@@ -124,6 +128,10 @@ class AgentRoutes:
         if path.kind not in (Kind.AGENT, Kind.APP):
             hint = "/USER/agent/NAME or /USER/app/NAME"
             raise InvalidError("AGENT_KIND", f"creating {path}: a {path.kind} comes into being by itself", hint=hint)
+        if wish.documents and path.kind is not Kind.AGENT:
+            raise InvalidError(
+                "AGENT_DOCUMENTS", f"creating {path}: an app has no such documents", hint="leave them out"
+            )
         config = self._services.behaviours.settings(path, wish.config)
         if await self._store.people.get(path.user) is None:
             raise NotFoundError("USER_UNKNOWN", f"creating {path}: no user {path.user}", hint="daycare users list")
@@ -131,7 +139,9 @@ class AgentRoutes:
             raise ConflictError("AGENT_EXISTS", f"creating {path}: there is one", hint=f"daycare agents show {path}")
         self._services.check(config)
         await self._services.heartbeats.check(str(path), path.kind, path.user, config)
-        agent = await directory.create(path, origin=Origin.PERSON, config=config)
+        agent = await self._services.create(
+            path, config, {str(name): text for name, text in wish.documents.items()}, by=self._services.owner
+        )
         return answer(agent_view(self._services, agent), 201)
 
     @persons

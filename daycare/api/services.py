@@ -1,6 +1,6 @@
 """What the routes work with; filled in by the composition root."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ from daycare.actors.supervisor import Supervisor
 from daycare.agent.attachments import AttachedFiles
 from daycare.agent.behaviours import Behaviours
 from daycare.base.clock import Clock
+from daycare.base.path import Path
 from daycare.feature import Feature
 from daycare.observe.bus import Bus
 from daycare.observe.spans import JoinedTrace
@@ -37,6 +38,14 @@ class Hearts(Protocol):
         """Return what people see of an agent's heartbeat; None if it has none."""
 
 
+class Create(Protocol):
+    """What makes agents and apps."""
+
+    async def __call__(self, path: Path, config: AgentConfig, documents: Mapping[str, str], *, by: str) -> Agent:
+        """Create one with documents for the person `by`. Raises `ConflictError` AGENT_EXISTS."""
+        ...
+
+
 @dataclass(frozen=True)
 class Services:
     """What routes work with that are no capability's own; those of capabilities are brought by `features`.
@@ -57,6 +66,7 @@ class Services:
     owner: str
     live: Live
     heartbeats: Hearts
+    create: Create
     behaviours: Behaviours
     files: AttachedFiles
     features: Sequence[Feature] = ()

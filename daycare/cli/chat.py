@@ -52,13 +52,16 @@ def chat(
     open_chat(cli, path)
 
 
-def open_chat(cli: Cli, path: str | None) -> None:
-    """Connect and talk to the agent at `path`, or to the operator's own."""
+def open_chat(cli: Cli, path: str | None, *, asks: bool = False) -> None:
+    """Connect and talk to the agent at `path`, or to the operator's own.
+
+    Of an agent that `asks` its person for approvals these are shown here, too.
+    """
     with cli.connect(work=True) as client:
         if cli.json or not sys.stdin.isatty():
             _answer_lines(cli, client, path)
         else:
-            _Window(cli.home, client, path).talk()
+            _Window(cli.home, client, path, asks=asks).talk()
 
 
 def _answer_lines(cli: Cli, client: Client, path: str | None) -> None:
@@ -85,7 +88,7 @@ def _who_answers(client: Client, user: str) -> str:
 class _Window:
     """The interactive chat: the prompt in the main thread, a Follower that prints above it."""
 
-    def __init__(self, home: Path, client: Client, path: str | None) -> None:
+    def __init__(self, home: Path, client: Client, path: str | None, *, asks: bool) -> None:
         from prompt_toolkit.output.defaults import create_output
 
         from daycare.cli.chat_link import EventFollower
@@ -93,14 +96,14 @@ class _Window:
 
         self._client = client
         self._target = path  # None is the operator's own agent, which the daemon creates when it is spoken to
-        user = client.call("GET", "/v1/status")["user"]
+        user = path.split("/")[1] if path else client.call("GET", "/v1/status")["user"]
         shown = path or _who_answers(client, user)
         columns = create_output().get_size().columns
         self._screen = Screen(shown, color="NO_COLOR" not in os.environ, width=columns)
-        if path is None:
+        if path is None or asks:
             self._screen.hear(f"/{user}/direct")  # where notices and answers of scheduled jobs come, whoever answers
         # With /use another agent of the person may answer here: all of theirs are heard.
-        watched = path or f"/{user}/**"
+        watched = f"/{user}/**" if path is None or asks else path
         self._follower = EventFollower(home, client, self._screen, watched=watched, changed=self._redraw)
         self._session = self._prompt_session(home)
 
@@ -156,7 +159,7 @@ class _Window:
         if text in LEAVE or self._follower.failure:
             return False
         if text:
-            self._send(text)
+            self._send(self._screen.meant(text))
         return True
 
     def _send(self, text: str) -> None:

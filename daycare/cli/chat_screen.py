@@ -39,6 +39,7 @@ class Screen:
         self._turns: deque[tuple[int, str]] = deque(maxlen=REMEMBER)  # (turn, its reply) on the screen
         self._answered: deque[int] = deque(maxlen=REMEMBER)  # messages whose answer is on the screen
         self._rows: deque[int] = deque(maxlen=REMEMBER)  # stored replies on the screen
+        self._choices: dict[str, str] = {}  # of the last reply that came with some: what each says, by its label
         self._pending: set[int] = set()
         self._running: set[int] = set()
 
@@ -67,6 +68,11 @@ class Screen:
             self.path = path
             self._heard.add(path)
             self._dim(f"({path} answers here)")
+
+    def meant(self, text: str) -> str:
+        """Return what somebody says who types a text: the label of a choice that was offered last means that."""
+        with self._lock:
+            return self._choices.get(text.casefold(), text)
 
     def sent(self, seq: int) -> None:
         """Note that message `seq` of this window was committed."""
@@ -97,6 +103,8 @@ class Screen:
                     self._reply(row["text"])
                 if seq not in self._rows:
                     self._dim_all(_extras(row))
+                    if choices := row.get("choices"):
+                        self._choices = {each["label"].casefold(): each["says"] for each in choices}
                 self._rows.append(seq)
                 confirmed.append(seq)
         return confirmed

@@ -39,6 +39,7 @@ from daycare.features.approvals import cli as approvals
 from daycare.features.backups import cli as backups
 from daycare.features.budgets import cli as budgets
 from daycare.features.budgets import cli_spend as spend
+from daycare.features.builder import cli as builder
 from daycare.features.credentials import cli as credentials
 from daycare.features.cron import cli as cron
 from daycare.features.exports import cli as exports
@@ -109,6 +110,7 @@ purge.register(app)
 selftest.register(app)
 migrate.register(app)
 tokens.register(app)
+builder.register(agents.app)
 app.add_typer(agents.app, name="agents")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(bridge.app, name="bridge")

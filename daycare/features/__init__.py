@@ -22,6 +22,7 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.agents.rows import FurnishedAgents
     from daycare.features.approvals.rows import ApprovalRows
     from daycare.features.budgets.rows import BudgetRows
+    from daycare.features.builder.rows import BuiltRows
     from daycare.features.cron.rows import CronRows
     from daycare.features.exports.rows import ExportRows
     from daycare.features.history.prompt_rows import PromptRows
@@ -48,6 +49,7 @@ def rows() -> "Sequence[type[Rows]]":
         HistoryRows,
         RosterRows,
         FurnishedAgents,
+        BuiltRows,
         PromptRows,
         TrafficRows,
         TracedRows,

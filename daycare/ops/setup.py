@@ -23,6 +23,7 @@ from daycare.base.path import check_user_id
 from daycare.base.zones import zone_of
 from daycare.config import AgentSection, load
 from daycare.features import open_store
+from daycare.features.agents.templates import EMPTY, template
 from daycare.features.configuration.service import write_config
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.ops import bare
@@ -187,7 +188,7 @@ async def _add_operator(location: str, user: User, persona: Persona, secrets: Ma
         operator = next(iter(await store.people.operators()), None)
         if operator is None:
             operator = await store.people.add(replace(user, keys=(f"{DIRECT}:{user.id}",)))
-            await introduce(store.of(DocumentRows), persona, operator)
+            await introduce(store.of(DocumentRows), persona, operator, template(EMPTY).documents)
             agents = Directory(store, (DIRECT,))  # there before the first word, to be set up and to be written to
             await agents.create(agents.parse(f"/{operator.id}/{DIRECT}"), origin=Origin.PERSON)
         for name, token in secrets.items():

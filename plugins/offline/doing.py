@@ -105,7 +105,7 @@ def keep(turn: CallingTurn, found: re.Match[str]) -> str:
 
     def tell(done: DoneCall) -> str:
         no = re.search(r"request (\d{1,9})", done.result.text if done.result else "")
-        return f"{_KEPT} /approve {no[1]} shows it, and asks." if no else _KEPT
+        return f"{_KEPT} /approve {no[1]} says it." if no else _KEPT
 
     return turn.call("identity_propose", arguments, tell)
 

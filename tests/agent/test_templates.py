@@ -6,7 +6,7 @@ from pathlib import Path
 from daycare.base.documents import Layer
 from daycare.features.agents.templates import EMPTY, names, template
 from daycare.features.memory.documents.rows import DocumentRows
-from daycare.rules.document_paths import SOUL, STYLE
+from daycare.rules.document_paths import SOUL, STYLE, parse
 from tests.agent.test_permanent import attempt, house_of
 
 USES = {"coder", "diary", "empty", "household", "inbox", "research"}
@@ -30,6 +30,8 @@ async def test_templates_speak_of_tools_that_there_are(tmp_path: Path, autojump_
             assert list(of.documents) == [SOUL, STYLE]
             assert len(of.words) < WORDS_MAX_CHARS
             assert all(len(line) <= LINE_MAX_CHARS for line in of.words.splitlines())
+            for path in re.findall(r"[\w/]+\.md", of.words):
+                parse(path.replace("TOPIC", "topic"))
             assert {job.when.count(" ") for job in of.jobs} <= {4}
             assert not of.personality or of.personality in house.daemon.personalities.names()
 

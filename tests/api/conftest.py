@@ -30,7 +30,7 @@ from daycare.base.errors import BudgetError, ConflictError, DaycareError, Forbid
 from daycare.base.events import AgentDied, TurnFinished
 from daycare.base.health import Finding
 from daycare.base.ids import new_trace_id
-from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Text
+from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Origin, Text
 from daycare.base.path import FetchPolicy
 from daycare.base.path import Path as Address
 from daycare.feature import Core
@@ -68,7 +68,7 @@ from daycare.ops.steering import Steering
 from daycare.plugin import Inbound
 from daycare.settings import Live
 from daycare.store.home import Home
-from daycare.store.records import Agent, Commit, InboxRow, Receipt, Reply, Turn, TurnEnd, User
+from daycare.store.records import Agent, AgentConfig, Commit, InboxRow, Receipt, Reply, Turn, TurnEnd, User
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault, open_vault
 from daycare_plugins.offline.plugin import OfflineProvider
@@ -355,8 +355,13 @@ async def open_api(
         core = Core(store, directory, router, bus, clock, live, permissions.check, "ann")
         signals = Signals(core, budgets, memory.documents)
         metrics = DaemonMetrics(Home(folder), store, supervisor, pool, bus, clock, {}, ())
+
+        async def create(path: Address, config: AgentConfig, documents: Mapping[str, str], *, by: str) -> Agent:
+            return await directory.create(path, origin=Origin.PERSON, config=config)
+
         services = Services(
             store=store,
+            create=create,
             directory=directory,
             router=router,
             supervisor=supervisor,

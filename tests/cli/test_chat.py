@@ -61,6 +61,16 @@ def test_reminder_that_arrives_at_the_open_prompt_is_shown(fake: FakeDaemon, ter
     terminal.sees("echo: half a sentence")
 
 
+def test_the_label_of_a_choice_says_what_stands_behind_it(fake: FakeDaemon, terminal: Terminal) -> None:
+    terminal.sees(PROMPT)
+    row = fake.reply("a request", turn=77)
+    row["choices"] = [{"label": "Approve", "says": "/approve 1 0a1b2c3d"}, {"label": "Reject", "says": "/reject 1"}]
+    fake.emit("turn.finished", turn=77, reply="a request", seqs=[])
+    terminal.sees("answer with: Approve | Reject")
+    terminal.types("approve\r")
+    terminal.sees("command /approve 1 0a1b2c3d")
+
+
 def test_chat_command_is_sent_as_it_is(fake: FakeDaemon, terminal: Terminal) -> None:
     terminal.sees(PROMPT)
     terminal.types("/help\r")

@@ -85,7 +85,8 @@ def test_the_program_has_the_verbs(daycare: Daycare) -> None:
 
 
 def test_a_document_is_edited_shown_explained_and_listed(house: Path, editor: Path, memory: Run) -> None:
-    editor.write_text('printf "Be kind.\\n" >> "$1"')
+    assert "You are a helpful assistant." in memory("show", "SOUL.md").stdout, "everybody's, to begin with"
+    editor.write_text('printf "Be kind.\\n" > "$1"')
     done = memory("edit", "SOUL.md", "--reason", "wish")
     assert done.returncode == 0, done.stderr
     saved = "saved SOUL.md as version 1 of the layer agent, which /ann/direct alone reads"

@@ -39,7 +39,7 @@ class StagedModel:
         """Stream some words."""
         self._frames.put(({"content": text}, None))
 
-    def calls(self, name: str, **arguments: Any) -> None:
+    def calls(self, name: str, /, **arguments: Any) -> None:
         """Ask for a tool, and end this answer: the next one is asked for with its result."""
         function = {"name": name, "arguments": json.dumps(arguments)}
         self._frames.put(({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": function}]}, None))

@@ -12,7 +12,10 @@ from tests.network.conftest import Network
 from tests.skills.folders import pdf, put
 
 EVERYONES = ("/", "/flow", "/approvals", "/memory", "/work", "/costs")
-UNLISTED = ("/trace",)
+UNLISTED = (
+    "/new-agent",
+    "/trace",
+)
 EMPTY = (
     "/system?tab=mcp",  # here; nothing to change yet
     *("/", "/approvals", "/memory", "/costs", "/system", "/flow", "/trace"),

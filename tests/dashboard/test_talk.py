@@ -150,3 +150,28 @@ def test_another_agent_is_some_letters_away(network: Network, window: Window) ->
     expect(page.locator("dialog a")).to_have_text("/ann/agent/scribe")
     page.keyboard.press("Enter")
     page.wait_for_url("**/agents/ann/agent/scribe")
+
+
+def test_an_agent_is_built_by_talking_and_made_by_one_yes(network: Network, window: Window, model: StagedModel) -> None:
+    page = window.open("/new-agent")
+    expect(page.get_by_text("needs a language model, and there is none yet")).to_be_visible()
+    path = network.locally("POST", "/v1/builder", {})["agent"]["path"]
+    network.locally("PATCH", "/v1/agent", {"model": "stage/m"}, path=path)
+    page.reload()
+    page.get_by_role("link", name="Go on with the builder").click()
+    page.fill("#text", "I need a scribe")
+    page.press("#text", "Enter")
+    wish = {"name": "scribe", "reason": "minutes", "soul": "You write minutes.", "tools": ["remind"]}
+    model.calls("agent_propose", **wish)
+    model.says("See what I propose.")
+    model.ends()
+    page.get_by_role("link", name="See all of it, and decide").click()
+    expect(page.get_by_label("What would change")).to_contain_text("+You write minutes.")
+    model.says("It is there.")
+    model.ends()
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("Nothing waits for a decision.").or_(page.get_by_text("Approved"))).to_be_visible()
+    page.goto(page.url.partition("/approvals")[0] + f"/agents{path}")
+    expect(page.get_by_text("It is there.")).to_be_visible()
+    page.goto(page.url.partition("/agents/")[0] + "/agents/ann/agent/scribe?tab=tools")
+    expect(page.get_by_role("heading", name="/ann/agent/scribe")).to_be_visible()

@@ -73,7 +73,7 @@ def test_a_person_reaches_the_routes_that_are_for_persons_and_of_the_others_ther
     openai = {each.replace(" ", " /openai/v1/") for each in openai}
     agents = {"GET /v1/agents", "GET /v1/agents/tree", "GET /v1/agent", "GET /v1/events", "GET /v1/spend/today"}
     agents |= {"GET /v1/history", "GET /v1/turns/1/prompt", "GET /v1/trace/1"}
-    agents |= {"GET /v1/templates", "GET /v1/templates/1"}
+    agents |= {"GET /v1/templates", "GET /v1/templates/1", "GET /v1/builder", "POST /v1/builder"}
     agents |= {
         "GET /v1/spend",
         "GET /v1/spend/sums",

@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import Final
 
-from tests.references import api, commands, errors, limits, openapi
+from tests.references import api, commands, errors, limits, openapi, templates
 
 PAGES: Final[dict[str, ModuleType]] = {
     "api": api,
@@ -11,6 +11,7 @@ PAGES: Final[dict[str, ModuleType]] = {
     "errors": errors,
     "commands": commands,
     "limits": limits,
+    "templates": templates,
 }
 
 if __name__ == "__main__":

@@ -4,14 +4,15 @@ An agent that another one creates may do no more than its maker, and what its ma
 a model's words. Ending one is for people: an agent can only hand them the button.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
+from typing import Final
 
 import trio
 from msgspec.structs import replace
 
 from daycare.agent.bounds import is_as_bound
 from daycare.base.connector import DIRECT
-from daycare.base.documents import Attribution
+from daycare.base.documents import Attribution, Layer, Place
 from daycare.base.errors import ForbiddenError, InvalidError, NotFoundError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import LASTING_AGENTS_MAX
@@ -21,9 +22,12 @@ from daycare.base.permission import KILL, SPAWN
 from daycare.feature import Core
 from daycare.features.agents.rights import AgentGranting, WantedSettings, bound
 from daycare.features.agents.rows import FurnishedAgents
-from daycare.features.agents.templates import AgentTemplate, template
+from daycare.features.agents.templates import EMPTY, AgentTemplate, template
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.plugin import ToolContext
 from daycare.store.records import Agent, AgentConfig
+
+_NO_BOUND: Final = 2**62  # a person may have as many agents as they like
 
 
 class PermanentAgents:
@@ -109,6 +113,27 @@ class PermanentAgents:
         stands_behind = Attribution(origin=Origin.PERSON, author=author, approver=author, reason=reason)
         new = self.directory.new(at, origin=Origin.PERSON, config=config)
         return await self.store.of(FurnishedAgents).create(new, LASTING_AGENTS_MAX, of.documents, stands_behind)
+
+    async def create(self, path: Path, config: AgentConfig, documents: Mapping[str, str], *, by: str) -> Agent:
+        """Create an agent or an app as the person `by` has set it up. Raises `ConflictError` AGENT_EXISTS.
+
+        An agent begins with short documents where it gets none of its own, and nobody has written any for all agents.
+        """
+        new = self.directory.new(path, origin=Origin.PERSON, config=config)
+        first = await self._first(path.user) if path.kind is Kind.AGENT else {}
+        author = f"{DIRECT}:{by}"
+        who = Attribution(origin=Origin.PERSON, author=author, approver=author, reason="to begin with")
+        return await self.store.of(FurnishedAgents).create(new, _NO_BOUND, first | dict(documents), who)
+
+    async def _first(self, user: str) -> dict[str, str]:
+        rows = self.store.of(DocumentRows)
+        found = {}
+        for name, text in template(EMPTY).documents.items():
+            shared = await rows.get(Place(Layer.USER, user, name))
+            everybodys = await rows.get(Place(Layer.GLOBAL, "", name))
+            if shared is None and (everybodys is None or (everybodys.text or "").strip() == text.strip()):
+                found[name] = text
+        return found
 
     def lacks(self, agent: Agent, of: AgentTemplate) -> list[str]:
         """Return the tools that a template counts on and an agent does not have."""

@@ -18,6 +18,7 @@ from daycare.store.records import Agent, Reply
 
 SEEN_MIN_CHARS = 8  # of a content hash: as many as a button carries
 SKILL_PROPOSE = "skill_propose"  # the tool: who approves a skill has to have read it
+AGENT_PROPOSE = "agent_propose"  # the tool: so has who approves an agent
 SKILLS = "skills/"  # what the names of documents that are skills begin with
 GRANTABLE = frozenset({"memory"})  # kinds that may be approved in advance; of any other each one is asked for
 
@@ -183,7 +184,7 @@ class Approval(NewApproval, frozen=True, kw_only=True):
 
         An address alone is not suspicious: many a call has one, and a person sees it.
         """
-        return is_suspicious(self.findings) or self.action.name == SKILL_PROPOSE
+        return is_suspicious(self.findings) or self.action.name in (SKILL_PROPOSE, AGENT_PROPOSE)
 
     @property
     def grantable(self) -> bool:

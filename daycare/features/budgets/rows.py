@@ -79,18 +79,7 @@ class BudgetRows(Rows):
 
     async def put(self, row: BudgetRow) -> None:
         """Set what a path may use; the last one wins."""
-        values = (row.path, _encode(row.limits).decode(), _encode(row.raises).decode(), row.set_by)
-
-        def run(tx: Tx) -> None:
-            tx.run(
-                "INSERT INTO budgets (path, limits, raises, set_by, updated_at) VALUES (?, ?, ?, ?, ?)"
-                " ON CONFLICT (path) DO UPDATE SET limits = excluded.limits, raises = excluded.raises,"
-                " set_by = excluded.set_by, updated_at = excluded.updated_at",
-                (*values, tx.now),
-            )
-            _tell(tx, row.path)
-
-        await self._write(run)
+        await self._write(lambda tx: put(tx, row))
 
     async def remove(self, path: str) -> bool:
         """Forget what was set for a path; idempotent, returns whether there was anything."""
@@ -212,6 +201,17 @@ class BudgetRows(Rows):
                 after = end.path, end.payer, end.provider, end.model
                 await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
         return found
+
+
+def put(tx: Tx, row: BudgetRow) -> None:
+    """Do what `BudgetRows.put` does, inside of an open transaction."""
+    tx.run(
+        "INSERT INTO budgets (path, limits, raises, set_by, updated_at) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (path) DO UPDATE SET limits = excluded.limits, raises = excluded.raises,"
+        " set_by = excluded.set_by, updated_at = excluded.updated_at",
+        (row.path, _encode(row.limits).decode(), _encode(row.raises).decode(), row.set_by, tx.now),
+    )
+    _tell(tx, row.path)
 
 
 def _tell(tx: Tx, path: str) -> None:

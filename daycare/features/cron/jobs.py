@@ -88,7 +88,7 @@ class CronControls:
             return known
         path = str(Path.cron(user, name))
         zone = await self.zone(user)
-        await self._check(path, spec, user, zone, by)
+        await self.check(path, spec, user, zone, by)
         new = NewCronJob(
             path=path,
             user=user,
@@ -97,7 +97,7 @@ class CronControls:
             spec=spec,
             next_at=spec.first(zone, self.clock.now_ms()),
             key=key,
-            bounds=await self._bounds(by),
+            bounds=await self.bounds(by),
         )
         return await self.rows.add(new)
 
@@ -115,7 +115,7 @@ class CronControls:
             raise InvalidError("CRON_INVALID", f"changing {path}: {error}", hint="doc/use/cron.md") from None
         zone = await self.zone(job.user)
         moved = (spec.cron, spec.at, spec.zone) != (job.spec.cron, job.spec.at, job.spec.zone)
-        await self._check(path, spec, job.user, zone, by, ahead=moved)
+        await self.check(path, spec, job.user, zone, by, ahead=moved)
         return await self.rows.change(job.no, job.revision, spec, spec.first(zone, self.clock.now_ms()))
 
     async def remove(self, path: str, *, by: str = "") -> CronJob:
@@ -184,20 +184,23 @@ class CronControls:
         if by:
             await self.may(by, SCHEDULE, path)
 
-    async def _bounds(self, by: str) -> AgentConfig:
+    async def bounds(self, by: str) -> AgentConfig:
         """Return what narrows the agent that adds a job, for the job's own: it may do no more."""
         if not by:
             return AgentConfig()
         bounds = await bounds_of(self.directory, await self.directory.at(by))
         return replace(bounds, tools=None if bounds.tools is None else (*bounds.tools, TASKS_ONLY))
 
-    async def _check(self, path: str, spec: CronSpec, user: str, zone: str, by: str, *, ahead: bool = True) -> None:
+    async def check(
+        self, path: str, spec: CronSpec, user: str, zone: str, by: str, *, ahead: bool = True, born: str = ""
+    ) -> None:
+        """Raise `DaycareError` for a job that cannot be kept; the agent `born` will be there by then."""
         spec.checked()
         await self._reach(spec.target or path, by)
         if by and spec.task:
             await self.may(by, SPAWN, str(Path.task(user, spec.task)))
         check_addresses(self.directory, spec, user)
-        if spec.target:
+        if spec.target and spec.target != born:
             await self.directory.at(spec.target)
         if by:
             times = list(islice(spec.times(zone, self.clock.now_ms()), _LOOKED_AT))

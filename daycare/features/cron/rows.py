@@ -68,7 +68,7 @@ class CronRows(Rows):
 
         Raises `ConflictError` CRON_EXISTS for a path that is taken, `BusyError` CRON_JOBS_MAX at so many of its user.
         """
-        return await self._write(lambda tx: _add(tx, new))
+        return await self._write(lambda tx: add(tx, new))
 
     async def reconcile(
         self, source: Source, wanted: Sequence[NewCronJob], keep: Collection[str]
@@ -85,7 +85,7 @@ class CronRows(Rows):
 
         Raises `ConflictError` CRON_CHANGED if it is of another revision by now.
         """
-        return await self._write(lambda tx: _change(tx, no, revision, spec, next_at))
+        return await self._write(lambda tx: change(tx, no, revision, spec, next_at))
 
     async def pause(self, no: int, paused: bool, next_at: int | None) -> CronJob:
         """Pause a job, or let it go on; idempotent. What waits to be posted of a paused one is skipped."""
@@ -109,7 +109,7 @@ class CronRows(Rows):
 
     async def remove(self, no: int, reason: str) -> None:
         """Remove a job and what waits of it; idempotent. Its own agent is an orphan then."""
-        await self._write(lambda tx: _remove(tx, no, reason))
+        await self._write(lambda tx: remove(tx, no, reason))
 
     async def find(self, user: str | None = None, limit: int = 1000, after: str = "") -> list[CronJob]:
         """Return jobs that are not removed in order of path, each with its newest run and whether one is going on.
@@ -133,8 +133,7 @@ class CronRows(Rows):
         return self._one("no = ?", no)
 
     def _one(self, where: str, value: str | int) -> CronJob | None:
-        job = JOBS.one(self._reader, where, (value,))
-        return None if job is None else self._with_last(job)
+        return None if (job := JOBS.one(self._reader, where, (value,))) is None else self._with_last(job)
 
     def _with_last(self, job: CronJob) -> CronJob:
         last = RUNS.one(self._reader, "r.job = ? ORDER BY r.due_at DESC LIMIT 1", (job.no,))
@@ -301,11 +300,11 @@ class CronRows(Rows):
         return await self._write(run)
 
 
-def _add(tx: Tx, new: NewCronJob) -> CronJob:
+def add(tx: Tx, new: NewCronJob) -> CronJob:
+    """Do what `CronRows.add` does, inside of an open transaction."""
     if new.key and (made := JOBS.one(tx.db, "key = ?", (new.key,))) is not None:
         return made
-    known = JOBS.one(tx.db, _AT, (new.path,))
-    if known is not None:
+    if (known := JOBS.one(tx.db, _AT, (new.path,))) is not None:
         raise ConflictError("CRON_EXISTS", f"scheduling {new.path}: there is one", hint=f"daycare cron show {known.id}")
     _check_room(tx, new)
     return _insert(tx, new)
@@ -316,7 +315,7 @@ def _reconcile(tx: Tx, source: Source, wanted: Sequence[NewCronJob], keep: Colle
     paths = {new.path for new in wanted}
     for job in JOBS.find(tx.db, "source = ? AND removed_at IS NULL", (source,)):
         if job.path not in paths and job.source_ref not in keep:
-            _remove(tx, job.no, f"it is not in {job.source_ref} any more")
+            remove(tx, job.no, f"it is not in {job.source_ref} any more")
     for new in wanted:
         known = JOBS.one(tx.db, _AT, (new.path,))
         if known is not None and known.source != source:
@@ -332,11 +331,12 @@ def _reconcile(tx: Tx, source: Source, wanted: Sequence[NewCronJob], keep: Colle
         elif (known.spec, known.source_ref) != (new.spec, new.source_ref):
             tx.run("UPDATE cron_jobs SET source_ref = ? WHERE no = ?", (new.source_ref, known.no))
             if known.spec != new.spec:
-                _change(tx, known.no, known.revision, new.spec, new.next_at)
+                change(tx, known.no, known.revision, new.spec, new.next_at)
     return conflicts
 
 
-def _change(tx: Tx, no: int, revision: int, spec: CronSpec, next_at: int | None) -> CronJob:
+def change(tx: Tx, no: int, revision: int, spec: CronSpec, next_at: int | None) -> CronJob:
+    """Do what `CronRows.change` does, inside of an open transaction."""
     job = must_get_job(tx, no)
     if job.revision != revision or job.removed_at is not None:
         raise ConflictError("CRON_CHANGED", f"changing {job.path}: it was changed meanwhile", hint="look at it again")
@@ -350,7 +350,8 @@ def _change(tx: Tx, no: int, revision: int, spec: CronSpec, next_at: int | None)
     return must_get_job(tx, no)
 
 
-def _remove(tx: Tx, no: int, reason: str) -> None:
+def remove(tx: Tx, no: int, reason: str) -> None:
+    """Do what `CronRows.remove` does, inside of an open transaction."""
     tx.run("UPDATE cron_jobs SET removed_at = ?, next_at = NULL WHERE no = ? AND removed_at IS NULL", (tx.now, no))
     if tx.db.changes():
         ledger.skip_waiting(tx, no, reason)
@@ -358,9 +359,9 @@ def _remove(tx: Tx, no: int, reason: str) -> None:
 
 
 def _leaving(tx: Tx, it: UserLeaving) -> None:
-    rows = tx.db.execute("SELECT no FROM cron_jobs WHERE user = ? AND removed_at IS NULL", (it.user,)).fetchall()
-    for (no,) in rows:
-        _remove(tx, int(str(no)), it.reason)
+    jobs = "SELECT no FROM cron_jobs WHERE user = ? AND removed_at IS NULL"
+    for (no,) in tx.db.execute(jobs, (it.user,)).fetchall():
+        remove(tx, int(str(no)), it.reason)
 
 
 def _insert(tx: Tx, new: NewCronJob) -> CronJob:

@@ -61,7 +61,7 @@ _AGENTS: Final = (
 _TALK: Final = (
     "message.accepted,turn.started,turn.delta,tool.started,tool.finished,turn.finished,turn.failed,turn.waiting,"
     "model.failed,reply.sent,dead.lettered,agent.changed,agent.died,agent.parked,approval.requested,document.changed,"
-    "skill.changed"
+    "skill.changed,approval.decided"
 )
 _JOB: Final = "cron.due,cron.ran,cron.missed,cron.failed,cron.changed"
 _SPENT: Final = "model.called,budget.warned,budget.exhausted,budget.changed"

@@ -154,7 +154,7 @@ class Agents:
 
         Raises `InvalidError` when it is too large.
         """
-        return await self._write(lambda tx: _configure(tx, agent_id, config, by, trace))
+        return await self._write(lambda tx: configure(tx, agent_id, config, by, trace))
 
     async def set_state(self, agent_id: str, state: str, reason: str = "", *, untold: str | None = None) -> Agent:
         """Park, unpark or bury an agent.
@@ -375,7 +375,8 @@ def encode_config(path: str, config: AgentConfig) -> str:
     return text
 
 
-def _configure(tx: Tx, agent_id: str, config: AgentConfig, by: str, trace: str) -> Agent:
+def configure(tx: Tx, agent_id: str, config: AgentConfig, by: str = "", trace: str = "") -> Agent:
+    """Do what `Agents.configure` does, inside of an open transaction."""
     agent = must_get(tx, agent_id)
     changed = tuple(each for each in config.__struct_fields__ if getattr(config, each) != getattr(agent.config, each))
     if not changed:

@@ -20,6 +20,7 @@ async def listed(visit: Visit) -> dict[str, Any]:
         "under": under,
         "find": find,
         "may_create": visit.caller.may == "operator",
+        "may_build": visit.caller.may in ("operator", "person"),
     }
     if "all" in visit.query:
         found = (await visit.get("/v1/agents", after=after, include_dead=True, limit=PAGE_AGENTS))["agents"]
@@ -47,10 +48,11 @@ def _by_user(nodes: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
 
 async def new(visit: Visit) -> dict[str, Any]:
     """Return what an agent can be made of."""
-    users = (await visit.get("/v1/users"))["users"]
+    users = (await visit.get_if_seen("/v1/users") or {"users": ()})["users"]
     mine = visit.caller.user or next((each["id"] for each in users if each.get("operator")), "")
-    templates = (await visit.get("/v1/templates"))["templates"]
-    first = {"title": "New agent", "users": users, "mine": mine, "documents": DOCUMENTS, "templates": templates}
+    first = {"title": "New agent", "users": users, "mine": mine, "documents": DOCUMENTS}
+    first |= await visit.get("/v1/templates")
+    first["builder"] = await visit.get("/v1/builder", user=mine)
     return {**first, **await offered(visit)}
 
 

@@ -19,12 +19,14 @@ async def said(visit: Visit, path: str) -> dict[str, Any]:
         listed = await visit.get_if_seen("/v1/memory", agent=path)
     except PageRefusedError:  # the memory of somebody who was let in
         listed = None
+    asked = await visit.get_if_seen("/v1/approvals") or {"approvals": ()}
     sizes = {it["path"]: it["size"] for it in listed["documents"]} if listed else {}
     badges = [(name, document, bool(sizes.get(document))) for document, name in _BADGES.items()] if listed else []
     return {
         "history": history,
         "taken": {seq for turn in (history or {"turns": ()})["turns"] for seq in turn.get("seqs", ())},  # waits no more
         "badges": badges,
+        "asks": [it for it in asked["approvals"] if it["path"] == path],
         "bounds": {"files": FILES_MAX, "bytes": FILE_MAX_BYTES},
         "turns_more": min(_shown(visit) + PAGE_TURNS, _TURNS_MAX) if _shown(visit) < _TURNS_MAX else None,
     }

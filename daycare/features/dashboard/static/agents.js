@@ -37,6 +37,7 @@ main.addEventListener("change", async ({ target }) => {
 document.addEventListener("daycare:send", ({ target, detail }) => {
   if (target.id === "new-agent") {
     detail.body.path = pathOf(target);
+    if (!detail.body.path.includes("/app/")) detail.body.documents = Object.fromEntries(texts(target, true));
     detail.after.push((agent) => seed(target, agent.path));
   } else if (target.dataset.rules) {
     const rules = [...JSON.parse(target.dataset.rules), detail.body];
@@ -44,14 +45,20 @@ document.addEventListener("daycare:send", ({ target, detail }) => {
   }
 });
 
+/** Documents of the agent come into being with it; what is about its person is theirs. */
+function texts(form, own) {
+  return [...form.querySelectorAll("[data-document]")]
+    .filter(({ dataset, value }) => value.trim() && (dataset.document !== "USER.md") === own)
+    .map(({ dataset, value }) => [dataset.document, value]);
+}
+
 async function seed(form, path) {
-  for (const text of form.querySelectorAll("[data-document]")) {
-    if (!text.value.trim()) continue;
-    const where = new URLSearchParams({ agent: path, path: text.dataset.document });
+  for (const [name, text] of texts(form, false)) {
+    const where = new URLSearchParams({ agent: path, path: name });
     try {
-      await call(`PUT /v1/memory/document?${where}`, { text: text.value, base_hash: "", reason: "written when the agent was made" });
+      await call(`PUT /v1/memory/document?${where}`, { text, base_hash: "", reason: "written when the agent was made" });
     } catch (error) {
-      error.message = `${path} is there, but without ${text.dataset.document}: ${error.message}`;
+      error.message = `${path} is there, but without ${name}: ${error.message}`;
       throw error;
     }
   }
