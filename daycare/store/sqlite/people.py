@@ -20,6 +20,8 @@ from daycare.store.sqlite.writer import Tx, Writer
 
 PEOPLE: Final = ("users", "user_connector_keys")
 PEOPLE_REMEMBERED_MAX: Final = 1_024  # users whose rows are kept in memory, some 500 bytes each: a turn asks four times
+SECRETS: Final = "secrets"
+SECRETS_REMEMBERED_MAX: Final = 256  # names whose tokens are kept in memory as they are stored: a turn asks four times
 
 Remove = Callable[[Tx, str], list[str]]
 
@@ -179,6 +181,9 @@ class Secrets:
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
+        self._known: ReadCache[str, bytes | None] = ReadCache(
+            writer.versions, reader, SECRETS, most=SECRETS_REMEMBERED_MAX
+        )
 
     async def put(self, name: str, user: str, token: bytes) -> None:
         """Store a token or replace it; idempotent."""
@@ -192,6 +197,9 @@ class Secrets:
 
     def get(self, name: str) -> bytes | None:
         """Return a token. Not async: providers read their key at each call, from the loop's own connection."""
+        return self._known.get(name, lambda: self._get(name))
+
+    def _get(self, name: str) -> bytes | None:
         row = self._reader.execute("SELECT token FROM secrets WHERE name = ?", (name,)).fetchone()
         return bytes(row[0]) if row else None
 

@@ -35,7 +35,7 @@ from daycare.store.sqlite.ledger import Ledger
 from daycare.store.sqlite.mark import Loss, Mark
 from daycare.store.sqlite.metrics import StoreMetricsReader
 from daycare.store.sqlite.outbox import Outbox
-from daycare.store.sqlite.people import PEOPLE, PeopleStore, Secrets
+from daycare.store.sqlite.people import PEOPLE, SECRETS, PeopleStore, Secrets
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.rows import Rows, followers_of, tables_of
 from daycare.store.sqlite.strangers import Strangers
@@ -73,7 +73,7 @@ class Store:
                     guard,
                     inline=inline or location == MEMORY,
                     followers=followers,
-                    watched=(*PEOPLE, SUMMARIES, *(table.name for table in tables_of(rows) if table.watched)),
+                    watched=(*PEOPLE, SECRETS, SUMMARIES, *(table.name for table in tables_of(rows) if table.watched)),
                 )
             self._reader = self._db  # of a database in memory there is one connection for both
             if location != MEMORY:
