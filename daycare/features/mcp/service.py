@@ -88,6 +88,7 @@ class McpServers:
         self._waiting: dict[str, int] = {}
         self._logins: dict[str, McpConnection] = {}
         self._tasks: trio.Nursery | None = None
+        self._applied = trio.Event()  # once servers are kept
         self._changed = trio.Event()
         core.live.watch(lambda settings: settings.mcp, lambda: self._changed.set())
 
@@ -100,7 +101,13 @@ class McpServers:
             while True:
                 self._changed = trio.Event()
                 await self._apply(nursery)
+                self._applied.set()
                 await self._changed.wait()
+
+    async def offer_known(self) -> None:
+        """Offer what is approved, before any server is kept: a call waits until it is."""
+        for name in self._core.live.now.mcp:
+            self._offer(name, await with_retry(partial(self._rows.find, name)))
 
     async def _apply(self, nursery: trio.Nursery) -> None:
         wanted = self._core.live.now.mcp
@@ -234,6 +241,7 @@ class McpServers:
 
     async def ready(self, name: str) -> None:
         """Have a server started. Raises `UnavailableError` MCP_DOWN, `NotFoundError` MCP_UNKNOWN."""
+        await self._kept()
         await self._get(name).connected()
 
     async def call(
@@ -248,10 +256,16 @@ class McpServers:
 
     async def _run(self, pinned: PinnedTool, arguments: dict[str, Any], context: ToolContext) -> McpResult | Waiting:
         """Make a call of an agent, whose person may be asked something during it."""
+        await self._kept()
         within_s = self._get(pinned.server).settings.question_s
         if self._asking is None or not within_s:
             return await self.call(pinned, arguments, lambda _: CallEars(context.progress))
         return await self._asking.run(pinned, arguments, context, within_s)
+
+    async def _kept(self) -> None:
+        """Wait until servers are kept, which takes no time but at a start."""
+        with trio.move_on_after(PING_S):
+            await self._applied.wait()
 
     async def approve(self, name: str, digests: Mapping[str, str], by: str) -> list[PinnedTool]:
         """Approve of tools as they were seen. Raises as `McpToolRows.approve`, and `ConflictError` MCP_TOO_LONG."""
