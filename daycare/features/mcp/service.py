@@ -37,7 +37,7 @@ from daycare.base.path import Kind, Pattern
 from daycare.base.path import Path as AgentPath
 from daycare.feature import Core
 from daycare.features.approvals.service import ApprovalsService
-from daycare.features.mcp.asking import AskingCalls
+from daycare.features.mcp.asking import AskingCalls, first
 from daycare.features.mcp.connection import CallEars, McpConnection
 from daycare.features.mcp.frames import McpAnswer, McpCode, McpListed, McpOpen, McpResult
 from daycare.features.mcp.hosts import McpHosts
@@ -315,7 +315,7 @@ class McpServers:
         connection = self._logins[name] = self._connection(name, opening)
         self._tasks.start_soon(self._log_in, connection)
         with trio.move_on_after(LINK_S):
-            await _first(connection.linked, connection.ready, connection.ended)
+            await first(connection.linked, connection.ready, connection.ended)
         if connection.linked.is_set():
             return connection.link
         connected = connection.ready.is_set()
@@ -334,7 +334,7 @@ class McpServers:
             raise NotFoundError("MCP_LOGIN", f"logging in to {name}: begin first", hint=f"daycare mcp login {name}")
         connection.come_back(code)
         with trio.move_on_after(LINK_S):
-            await _first(connection.ready, connection.ended)
+            await first(connection.ready, connection.ended)
         connected = connection.ready.is_set()
         connection.finish("it did not work")
         if not connected:
@@ -397,15 +397,3 @@ async def _tried(keeper: McpKeeper) -> None:
 def _login_of(name: str) -> str:
     """Return the name under which what a login left is stored."""
     return f"mcp-login.{name}"
-
-
-async def _first(*events: trio.Event) -> None:
-    """Wait until one of them is set."""
-    async with trio.open_nursery() as nursery:
-
-        async def wait(event: trio.Event) -> None:
-            await event.wait()
-            nursery.cancel_scope.cancel()
-
-        for event in events:
-            nursery.start_soon(wait, event)
