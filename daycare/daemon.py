@@ -226,6 +226,11 @@ class Daemon(Kernel):
             await self.pool.aclose()
             nursery.cancel_scope.deadline = trio.current_time() + _CLOSE_S
 
+    async def prepare(self) -> None:
+        """Let what agents can do be there before they do it."""
+        for feature in self.features:
+            await feature.prepare()
+
     def background(self) -> Background:
         """Return what runs beside the turns, by the name that people read when it crashes."""
         features = {name: run for feature in self.features for name, run in feature.background().items()}

@@ -80,6 +80,9 @@ class Feature:
         """Return what it does on a WebSocket of the API that was just opened."""
         return ()
 
+    async def prepare(self) -> None:
+        """Do what must be done before the first turn is taken, which waits for it."""
+
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what runs beside the turns until cancelled, by the name that people read when it crashes."""
         return {}

@@ -287,10 +287,14 @@ class Kernel:
             "record of events": self.record.run,
         }
 
+    async def prepare(self) -> None:
+        """Do what must be done before the first turn is taken."""
+
     async def work(self) -> None:
         """Take turns, fire timers, deliver replies, expire what is old; until the supervisor is stopped."""
         async with trio.open_nursery() as nursery:
             await nursery.start(self.extensions.run)
+            await self.prepare()
             for name, part in self.background().items():
                 nursery.start_soon(self.keeper.keep, name, part)
             await self.supervisor.run()

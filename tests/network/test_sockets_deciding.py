@@ -107,6 +107,7 @@ async def test_a_request_has_every_field_that_a_person_needs(network: Network, a
             "warnings": [],
             "pattern": None,
             "others": False,
+            "question": None,
         }
         assert flags and {each["severity"] for each in flags} <= {"warning", "danger"}
         for flag in flags:

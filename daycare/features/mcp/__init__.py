@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from daycare.tools.catalogue import Catalogue
 
 
+_SERVICE = "daycare.features.mcp.service"
+
+
 class McpFeature(Feature):
     """All of it. `folder` has a folder for each server, `keyring` has their secrets, `warn` tells the operator."""
 
@@ -66,16 +69,24 @@ class McpFeature(Feature):
         """Return what keeps the servers."""
         return {"MCP servers": self._run}
 
-    async def _run(self) -> None:
+    async def prepare(self) -> None:
+        """End calls of the run before; offer the tools of servers, which are started once they are called."""
         import trio
 
         from daycare.features.mcp.interrupted import end_interrupted
 
         await end_interrupted(self._core, self._approvals)
+        if self._core.live.now.mcp:
+            await trio.to_thread.run_sync(import_module, _SERVICE)  # imports hold the loop up
+            await self.servers.offer_known()
+
+    async def _run(self) -> None:
+        import trio
+
         while not self._core.live.now.mcp:
             await self._named.wait()
             self._named = trio.Event()
-        await trio.to_thread.run_sync(import_module, "daycare.features.mcp.service")  # imports hold the loop up
+        await trio.to_thread.run_sync(import_module, _SERVICE)
         await self.servers.run()
 
     def committed(self, commit: "Commit") -> None:

@@ -77,7 +77,7 @@ class AskingCalls:
         self._tasks.start_soon(self._run, call, arguments)
         goes_on = False
         try:
-            await _first(call.asked, call.done)
+            await first(call.asked, call.done)
             goes_on = not call.done.is_set()
         finally:
             if not goes_on:  # the turn was stopped; or it is done, and nothing is left to cancel
@@ -192,7 +192,7 @@ async def _told(call: _Call) -> tuple[str, Answer, tuple[Origin, ...]]:
     return it.message, Answer(call.wait), ()
 
 
-async def _first(*events: trio.Event) -> None:
+async def first(*events: trio.Event) -> None:
     """Wait until one of them is set."""
     async with trio.open_nursery() as nursery:
 

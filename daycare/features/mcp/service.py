@@ -37,7 +37,7 @@ from daycare.base.path import Kind, Pattern
 from daycare.base.path import Path as AgentPath
 from daycare.feature import Core
 from daycare.features.approvals.service import ApprovalsService
-from daycare.features.mcp.asking import AskingCalls
+from daycare.features.mcp.asking import AskingCalls, first
 from daycare.features.mcp.connection import CallEars, McpConnection
 from daycare.features.mcp.frames import McpAnswer, McpCode, McpListed, McpOpen, McpResult
 from daycare.features.mcp.hosts import McpHosts
@@ -88,6 +88,7 @@ class McpServers:
         self._waiting: dict[str, int] = {}
         self._logins: dict[str, McpConnection] = {}
         self._tasks: trio.Nursery | None = None
+        self._applied = trio.Event()  # once servers are kept
         self._changed = trio.Event()
         core.live.watch(lambda settings: settings.mcp, lambda: self._changed.set())
 
@@ -100,7 +101,13 @@ class McpServers:
             while True:
                 self._changed = trio.Event()
                 await self._apply(nursery)
+                self._applied.set()
                 await self._changed.wait()
+
+    async def offer_known(self) -> None:
+        """Offer what is approved, before any server is kept: a call waits until it is."""
+        for name in self._core.live.now.mcp:
+            self._offer(name, await with_retry(partial(self._rows.find, name)))
 
     async def _apply(self, nursery: trio.Nursery) -> None:
         wanted = self._core.live.now.mcp
@@ -234,6 +241,7 @@ class McpServers:
 
     async def ready(self, name: str) -> None:
         """Have a server started. Raises `UnavailableError` MCP_DOWN, `NotFoundError` MCP_UNKNOWN."""
+        await self._kept()
         await self._get(name).connected()
 
     async def call(
@@ -248,10 +256,16 @@ class McpServers:
 
     async def _run(self, pinned: PinnedTool, arguments: dict[str, Any], context: ToolContext) -> McpResult | Waiting:
         """Make a call of an agent, whose person may be asked something during it."""
+        await self._kept()
         within_s = self._get(pinned.server).settings.question_s
         if self._asking is None or not within_s:
             return await self.call(pinned, arguments, lambda _: CallEars(context.progress))
         return await self._asking.run(pinned, arguments, context, within_s)
+
+    async def _kept(self) -> None:
+        """Wait until servers are kept, which takes no time but at a start."""
+        with trio.move_on_after(PING_S):
+            await self._applied.wait()
 
     async def approve(self, name: str, digests: Mapping[str, str], by: str) -> list[PinnedTool]:
         """Approve of tools as they were seen. Raises as `McpToolRows.approve`, and `ConflictError` MCP_TOO_LONG."""
@@ -301,7 +315,7 @@ class McpServers:
         connection = self._logins[name] = self._connection(name, opening)
         self._tasks.start_soon(self._log_in, connection)
         with trio.move_on_after(LINK_S):
-            await _first(connection.linked, connection.ready, connection.ended)
+            await first(connection.linked, connection.ready, connection.ended)
         if connection.linked.is_set():
             return connection.link
         connected = connection.ready.is_set()
@@ -320,7 +334,7 @@ class McpServers:
             raise NotFoundError("MCP_LOGIN", f"logging in to {name}: begin first", hint=f"daycare mcp login {name}")
         connection.come_back(code)
         with trio.move_on_after(LINK_S):
-            await _first(connection.ready, connection.ended)
+            await first(connection.ready, connection.ended)
         connected = connection.ready.is_set()
         connection.finish("it did not work")
         if not connected:
@@ -383,15 +397,3 @@ async def _tried(keeper: McpKeeper) -> None:
 def _login_of(name: str) -> str:
     """Return the name under which what a login left is stored."""
     return f"mcp-login.{name}"
-
-
-async def _first(*events: trio.Event) -> None:
-    """Wait until one of them is set."""
-    async with trio.open_nursery() as nursery:
-
-        async def wait(event: trio.Event) -> None:
-            await event.wait()
-            nursery.cancel_scope.cancel()
-
-        for event in events:
-            nursery.start_soon(wait, event)
