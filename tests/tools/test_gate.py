@@ -58,6 +58,7 @@ WITHIN = {
     *("shell_runs", "shell_stop"),  # of the agent's own commands alone, which end with it anyway
     "agent_delete",  # hands its person a button
     "react",
+    *("list_slack_channels", "send_slack_message"),  # a message is asked for by itself
 }
 WATCHED = {
     "agents": "path, config",

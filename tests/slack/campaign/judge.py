@@ -1,7 +1,7 @@
 """Compares what people said and were told in the fake workspace with the daemon's store."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,8 +27,13 @@ class SlackDelivered:
     first: dict[str, tuple[int, Message]] = field(default_factory=dict)  # by unit: which message of its room it is
 
 
-def delivered(slack: FakeWorkspace, rooms: Sequence[SlackRoom], report: Report) -> SlackDelivered:
-    """Look at what the app sent: each unit in its own room, nothing twice without the mark, no status that stays."""
+def delivered(
+    slack: FakeWorkspace, rooms: Sequence[SlackRoom], report: Report, *, replied: Mapping[str, int] | None = None
+) -> SlackDelivered:
+    """Look at what the app sent: each unit in its own room, nothing twice without the mark, no status that stays.
+
+    `replied` says how many replies name a file: a turn that is given up hands out those that it had made.
+    """
     found = SlackDelivered()
     for room in rooms:
         unmarked: Counter[str] = Counter()
@@ -54,7 +59,7 @@ def delivered(slack: FakeWorkspace, rooms: Sequence[SlackRoom], report: Report) 
             if not marked:
                 unmarked.update(set(said))
         for unit, times in unmarked.items():
-            if times > 1:
+            if times > max(1, (replied or {}).get(unit, 1)):
                 report.find("doubled", f"room {room.number}: {unit} came {times} times without a mark")
     return found
 

@@ -5,6 +5,7 @@ is sent again; a file cannot be, nor can a message where Slack refuses to tell, 
 """
 
 import random
+import re
 import time
 from collections import Counter
 from typing import Final, Literal
@@ -30,6 +31,7 @@ BLIND_SHARE: Final = 0.25  # of the daemons cannot look up what has arrived
 SENDS: Final = ("chat.postMessage", "files.completeUploadExternal")
 LOOK_UPS: Final = ("conversations.history", "conversations.replies")
 _QUIET_S: Final = 300.0
+_FILE: Final = re.compile(r'"name":"(m[\d-]+f)"')
 _PAUSE_S: Final = 0.02
 
 # `never` reaches Slack: the connection is cut before; after `late` the receipt may be committed
@@ -169,7 +171,9 @@ def _judge(
         store = judge.read(db)
         judge.left_over(db, report, kills)
         given_up = judge.given_up_keys(db)
-    found = delivered(stage.slack, stage.rooms, report)
+        extras = [str(extra) for (extra,) in db.execute("SELECT extra FROM outbox WHERE extra LIKE '%\"files\"%'")]
+    replied = Counter(name for extra in extras for name in set(_FILE.findall(extra)))
+    found = delivered(stage.slack, stage.rooms, report, replied=replied)
     newest: dict[int, tuple[int, str]] = {}
     for room, expected, key in said.values():
         if key in given_up:
