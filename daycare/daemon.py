@@ -44,7 +44,7 @@ from daycare.features.tasks import Tasks
 from daycare.features.tokens import TokensFeature
 from daycare.features.traffic import TrafficFeature
 from daycare.features.upkeep.service import Upkeep
-from daycare.features.voice import VoiceFeature
+from daycare.features.voice.service import VoiceFeature
 from daycare.features.workspaces import WorkspacesFeature
 from daycare.kernel import Background, Kernel
 from daycare.observe import log

@@ -32,6 +32,7 @@ MENU: Final[tuple[str, ...]] = (
     "spend",
     "budget",
     "approvals",
+    "voice",
     "whoami",
     "help",
 )

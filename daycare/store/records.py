@@ -55,7 +55,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     workspace: str = ""  # the folder whose files it works with: a name below `workspaces` in the home, or a path
     access: Access | None = None  # what it may do there; None: limited
     voice: VoiceMode | None = None  # when its answers are spoken
-    echo: bool | None = None  # whether people are told which words were heard in their voice notes
+    echo: Literal["on", "off"] | None = None  # whether people are told which words were heard in their voice notes
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):

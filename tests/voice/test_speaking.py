@@ -145,3 +145,20 @@ async def test_espeak_speaks_as_a_program(tmp_path: Path) -> None:
         [sent] = await arrived(pigeon, 1)
         assert [file.name for file in sent.files] == ["answer.wav"] and sent.files[0].data.startswith(b"RIFF")
         assert len(sent.files[0].data) > 20_000, "some two seconds of speech"
+
+
+async def test_people_choose_in_the_chat_when_they_are_spoken_to(tmp_path: Path) -> None:
+    async with open_daemon(tmp_path, inline=False) as house:
+        with trio.fail_after(LATE_S):
+            assert (await house.talk("/voice")).startswith("I answer in words. I do not tell you what I heard")
+            told = await house.talk("/voice mirror")
+            assert told.startswith(
+                "I answer voice notes with voice notes. Nothing here can speak yet, so it stays words."
+            )
+            assert "I tell you what I heard" in await house.talk("/voice echo on")
+            assert "/voice off, mirror or always" in await house.talk("/voice loud")
+            agent = await house.daemon.directory.at("/ann/direct")
+            assert (agent.config.voice, agent.config.echo) == ("mirror", "on")
+            await house.talk("/voice default")
+            agent = await house.daemon.directory.at("/ann/direct")
+            assert (agent.config.voice, agent.config.echo) == (None, None)

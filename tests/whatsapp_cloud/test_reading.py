@@ -80,6 +80,12 @@ def test_files_are_named_and_fetched_later(kind: str) -> None:
     assert "cannot be fetched" in said(raw(kind, {"id": "../../me"})).text
 
 
+def test_a_voice_note_is_its_senders_own_words_unless_it_is_forwarded() -> None:
+    voice = {"id": "123", "mime_type": "audio/ogg; codecs=opus", "voice": True}
+    assert said(raw("audio", voice)).origin is Origin.PERSON
+    assert said(raw("audio", voice, context={"forwarded": True})).origin is Origin.FORWARD
+
+
 def test_replies_say_to_what_and_forwards_are_others_words() -> None:
     item = said(raw("text", {"body": "why?"}, context={"from": "1", "id": "wamid.known"}))
     assert (item.replies_to, item.context) == ("wamid.known", "in reply to this message:\n> the words")

@@ -41,7 +41,7 @@ class VoiceCommands:
         elif word == "default":
             config = replace(now.config, voice=None, echo=None)
         elif word == "echo" and more in ("on", "off"):
-            config = replace(now.config, echo=more == "on")
+            config = replace(now.config, echo=more)
         else:
             return CommandAnswer(f"What about it? {_HOW}")
         return CommandAnswer(self._told(await self._store.agents.configure(agent.id, config)))
@@ -49,7 +49,7 @@ class VoiceCommands:
     def _told(self, agent: Agent) -> str:
         settings = self._live.now.voice
         mode = agent.config.voice or settings.speaking.answers
-        echo = settings.hearing.echo if agent.config.echo is None else agent.config.echo
+        echo = settings.hearing.echo if agent.config.echo is None else agent.config.echo == "on"
         able = bool(settings.speaking.command or settings.speaking.provider)
         lacking = "" if able or mode == "off" else " Nothing here can speak yet, so it stays words."
         return f"{_WHEN[mode]}.{lacking} I {'tell you' if echo else 'do not tell you'} what I heard in voice notes."

@@ -78,8 +78,10 @@ class Hearing:
     async def _attend(self, row: InboxRow) -> None:
         try:
             agent = await with_retry(lambda: self._store.agents.get(row.agent_id))
-            if agent is not None:
-                await self._hear(agent, row)
+            if agent is None:  # it is purged just now, with its messages
+                await trio.sleep(STORE_RETRY_S)
+                return
+            await self._hear(agent, row)
         except StoreAwayError:
             await trio.sleep(STORE_RETRY_S)  # it is heard once the store is back
         finally:
@@ -186,7 +188,7 @@ class Hearing:
 
     def _echo(self, agent: Agent, row: InboxRow, words: str) -> Sequence[Reply]:
         """Return what tells somebody which words were heard, where they want to know."""
-        wanted = self._live.now.voice.hearing.echo if agent.config.echo is None else agent.config.echo
+        wanted = self._live.now.voice.hearing.echo if agent.config.echo is None else agent.config.echo == "on"
         address = route(agent, row.envelope, self._connectors) if wanted else None
         if address is None:
             return ()
