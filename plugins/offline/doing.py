@@ -19,6 +19,10 @@ EVERY_HELP: Final = (
     'I need a time that comes again, such as "every weekday at 8 remind me to ...", "every Monday at 18:30 ..." or '
     '"every two hours ...".'
 )
+BUILDS: Final = (
+    "I build agents by talking only once there is a language model: I am a set of rules, and would have to guess. "
+    "/agents new TEMPLATE makes an agent of a template without one; /agents new alone names them."
+)
 _NAME_WORDS: Final = 4  # of what a job is about, for its name
 _NAME_CHARS: Final = 40
 _WAITS: Final = "What waits for your yes: /approvals. Reminders: /status."

@@ -59,10 +59,6 @@ _HELP: Final = (
     '- write to your other agents: "tell /ana/agent/x that ..."\n'
     '- tell the time and the date, and calculate: "12 * (3 + 4)"'
 )
-_BUILDS: Final = (
-    "I build agents by talking only once there is a language model: I am a set of rules, and would have to guess. "
-    "/agents new TEMPLATE makes an agent of a template without one; /agents new alone names them."
-)
 _PUZZLED: Final = 'I did not understand that. Say "help" to see what I can do.'
 _PATH_HELP: Final = 'I reach agents by their path only, such as "tell /ana/agent/x that ...".'
 
@@ -129,7 +125,7 @@ def answer(request: InferRequest) -> tuple[str, tuple[ToolCall, ...]]:
         if not understood and message.origin in _RELAYED:
             said.append(_relay(message))
         elif not understood and message.origin in _HEARD and turn.builds:
-            said.append(_BUILDS)
+            said.append(doing.BUILDS)
         elif not understood and message.origin in _HEARD and (known := _remembered(turn, "\n".join(_lines(message)))):
             said.append(known)
         elif not understood:
@@ -160,6 +156,7 @@ class _Turn:
         self.prompt = introduced(request.system)
         self.calls: list[ToolCall] = []
         self._tools: set[str] = set()
+        self.builds = any(spec.name == "agent_propose" for spec in request.tools)  # in the conversation for that
         self._groups = ""
         self._done: list[DoneCall] = []
         self._number = len(messages)
@@ -172,18 +169,13 @@ class _Turn:
         self._groups = next((spec.description for spec in request.tools if spec.name == "more_tools"), "")
         self._done = list(_done(self.pending, request.now_ms))
 
-    @property
-    def builds(self) -> bool:
-        """Whether this is the conversation in which agents are built."""
-        return "agent_propose" in self._tools
-
     def call(self, tool: str, arguments: dict[str, Any], tell: Callable[[DoneCall], str]) -> str:
         """Call a tool, or, if that was done in this turn, return what `tell` makes of it."""
         if tool not in self._tools and (group := _group_of(tool, self._groups)):
             self.calls.append(ToolCall(f"offline_{self._number}_{len(self.calls)}", "more_tools", {"group": group}))
             return ""
         if tool not in self._tools and self.builds:
-            return _BUILDS
+            return doing.BUILDS
         if tool not in self._tools:
             return f"I cannot do that here: this agent has no tool `{tool}`."
         done = next((done for done in self._done if done.call.name == tool), None)
