@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 import trio
 from trio_websocket import ConnectionClosed, HandshakeError, WebSocketConnection, wrap_client_stream
+from wsproto.utilities import ProtocolError
 
 from daycare.base.error_boundary import causes
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
@@ -82,7 +83,8 @@ class SocketMode:
             link.end(next(each for each in causes(errors) if isinstance(each, DaycareError)))
         except* trio.TooSlowError:
             link.end(UnavailableError("SLACK_STALLED", "receiving from Slack: it did not answer in time"))
-        except* (ConnectionClosed, HandshakeError, OSError, trio.BrokenResourceError):
+        except* (ConnectionClosed, HandshakeError, ProtocolError, OSError, trio.BrokenResourceError):
+            # A ping that comes while it is being closed is such an error of the protocol, of our own side.
             link.end(UnavailableError("SLACK_LOST", "receiving from Slack: the connection broke"))
 
     async def _receive(self, socket: WebSocketConnection, link: _Link) -> None:

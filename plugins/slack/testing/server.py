@@ -16,7 +16,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 import trio
-from trio_websocket import serve_websocket
+from trio_websocket import HandshakeError, wrap_server_stream
+from wsproto.utilities import ProtocolError
 
 from daycare.testing.http_server import HttpRequest, HttpServer, Params, RefusedError, ServerConnection
 from daycare.testing.slack_server import FakeSlack
@@ -117,10 +118,20 @@ class FakeWorkspace(SlackMethods, FakeSlack):
 
     async def _run(self, listeners: list[trio.SocketListener], task_status: trio.TaskStatus[trio.CancelScope]) -> None:
         async with trio.open_nursery() as nursery:
-            links = await nursery.start(serve_websocket, self.links.handle, "127.0.0.1", 0, None)
-            self._link_url = f"ws://127.0.0.1:{links.port}/link/?ticket="
+            [link] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            nursery.start_soon(trio.serve_listeners, self._link, [link])
+            self._link_url = f"ws://127.0.0.1:{link.socket.getsockname()[1]}/link/?ticket="
             await nursery.start(HttpServer._run.__get__(self), listeners)
             task_status.started(nursery.cancel_scope)
+
+    async def _link(self, stream: trio.SocketStream) -> None:
+        """Serve one connection of Socket Mode; one that breaks ends no other."""
+        try:
+            async with stream, trio.open_nursery() as nursery:
+                await self.links.handle(await wrap_server_stream(nursery, stream))
+                nursery.cancel_scope.cancel()
+        except* (HandshakeError, ProtocolError):
+            pass
 
     async def _answer(self, connection: ServerConnection, request: HttpRequest) -> bool:
         if request.path.startswith(("/upload/", "/files/")):
