@@ -9,6 +9,8 @@ import argparse
 import random
 import re
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,19 +67,25 @@ class KillCampaign:
     async def run(self, kills: int) -> dict[str, Any]:
         """Kill so often, let the last daemon bring it to an end, and return what is there then."""
         while self.kills < kills:
-            daemon = DaemonProcess(self._home)
-            await daemon.ready()
-            with trio.move_on_after(self._rng.uniform(0.0, _MOST_S)):
-                await self._live(kills)
-            await daemon.kill()
+            async with self._daemon():
+                with trio.move_on_after(self._rng.uniform(0.0, _MOST_S)):
+                    await self._live(kills)
             self.kills += 1
+        async with self._daemon():
+            with trio.fail_after(_QUIET_S):
+                await self._live(0)
+            return await self._verdict()
+
+    @asynccontextmanager
+    async def _daemon(self) -> AsyncIterator[None]:
+        """Run a daemon, and kill it at the end of the block, whatever ends that."""
         daemon = DaemonProcess(self._home)
-        await daemon.ready()
-        with trio.fail_after(_QUIET_S):
-            await self._live(0)
-        found = await self._verdict()
-        await daemon.stop()
-        return found
+        try:
+            await daemon.ready()
+            yield
+        finally:
+            with trio.CancelScope(shield=True):
+                await daemon.kill()
 
     async def _live(self, kills: int) -> None:
         """Do what a person does: say all of it again under the same keys, and decide on what waits."""
