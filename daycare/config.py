@@ -47,6 +47,7 @@ from daycare.settings import ProviderSection as ProviderSection
 from daycare.settings import StoreSection as StoreSection
 from daycare.settings import ToolsSection as ToolsSection
 from daycare.settings import with_offline
+from daycare.store.location import is_server
 
 NAME: Final = "config.toml"
 # Providers that need no section, with their kinds: a key is enough, Ollama on its own port asks for none.
@@ -308,8 +309,9 @@ def _is_section(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
 
 
 def _meaning(config: Config) -> _Found:
-    if "://" in config.store.location or not config.store.location.strip():
-        yield ("store", "location"), 'expected the name of a file, or "memory:"'
+    location = config.store.location
+    if not location.strip() or ("://" in location and not is_server(location)):
+        yield ("store", "location"), 'expected the name of a file, "memory:", or "postgresql://..."'
     yield from _named(("agent", "personality"), config.agent.personality)
     if config.agents.default:
         yield from _named(("agents", "default"), config.agents.default)
@@ -428,6 +430,8 @@ def _stored(key: Key, value: str) -> bool:
 
 
 def _secret(key: Key) -> str:
+    if key == ("store", "location"):
+        return "secrets do not belong in this file: leave the password out, and put it into PGPASSWORD or ~/.pgpass"
     name = key[1] if key[0] in ("providers", "plugins") and len(key) > 2 else "NAME"
     return f"secrets do not belong in this file: delete it here and run `daycare keys add {name}`"
 

@@ -17,6 +17,7 @@ from daycare.base.path import check_user_id
 from daycare.config import load
 from daycare.features.backups.engine import folder_of
 from daycare.store.home import MEMORY, Home
+from daycare.store.location import refuse_server
 from daycare.store.sqlite import purging
 from daycare.store.sqlite.copies import sync_file, sync_folder
 from daycare.store.sqlite.database import snapshots
@@ -57,6 +58,7 @@ def purge(home: Home, user: str, now_ms: int) -> Purged:
 
 def _database(home: Home) -> str:
     location = home.database(load(home.path).store.location)
+    refuse_server(location, "purging", "daycare users remove NAME ends what is done for them; their rows stay for now")
     if location == MEMORY or not Path(location).exists():
         raise NotFoundError("STORE_MISSING", f"purging: there is no database {location}")
     return location

@@ -9,6 +9,7 @@ from daycare.config import Config
 from daycare.features.backups.backup_store import scheduled_in
 from daycare.features.backups.engine import folder_of
 from daycare.store.home import MEMORY, Home
+from daycare.store.location import is_server
 from daycare.store.sqlite.guard import rescues
 from daycare.store.sqlite.mark import file_of
 
@@ -19,7 +20,11 @@ def refuse_vanished(home: Home, config: Config) -> None:
     The key file alone says nothing: somebody may have brought it, and a first start that was interrupted leaves it.
     """
     location = home.database(config.store.location)
-    found = [] if location == MEMORY or Path(location).exists() else list(_traces(home, config, location))
+    found = (
+        []
+        if location == MEMORY or is_server(location) or Path(location).exists()
+        else list(_traces(home, config, location))
+    )
     if found:
         raise BrokenError(
             "STORE_GONE",

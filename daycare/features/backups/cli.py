@@ -21,6 +21,7 @@ from daycare.cli.command import Cli, command
 from daycare.cli.passphrases import PassphraseFile, ask_passphrase, read_passphrase
 from daycare.cli.render import plain
 from daycare.store.home import Home, HomeLock
+from daycare.store.location import refuse_server
 
 _PATIENCE_S: Final = 15.0  # another command that has the home for a moment
 _STAGES: Final = {
@@ -164,7 +165,9 @@ def rollback(
 
     home = Home(cli.home)
     with locked(home, "roll back"):
-        found = find_rollback(home.database(load(home.path).store.location))
+        location = home.database(load(home.path).store.location)
+        refuse_server(location, "rolling back", "restore the server's own backup of before the upgrade")
+        found = find_rollback(location)
         if not yes:
             if cli.json or not sys.stdin.isatty():
                 raise InvalidError("NOT_CONFIRMED", _offer(msgspec.to_builtins(found)), hint="daycare rollback --yes")

@@ -31,6 +31,7 @@ from daycare.features.backups.archive import (
 )
 from daycare.features.backups.backup_store import writing
 from daycare.store.home import MEMORY, Home
+from daycare.store.location import refuse_server
 from daycare.store.sqlite import copies
 
 BACKUP_FOLDER_MAX_BYTES: Final = 64 * 1024 * 1024  # of a plugin's folder: sessions and indexes, no collections of media
@@ -75,6 +76,11 @@ class Making:
             raise InvalidError(
                 "STORE_IN_MEMORY", "making a backup: the messages are in memory", hint="[store] location"
             )
+        refuse_server(
+            self.location,
+            "making a backup",
+            f"pg_dump -Fc DATABASE > daycare.dump, or your server's own backups; keep {self.home.key_file} beside it",
+        )
         if not Path(self.location).exists():
             raise NotFoundError("STORE_MISSING", f"making a backup: there is no {self.location}", hint="daycare init")
         sweep(self.home)

@@ -32,6 +32,7 @@ from daycare.ops.importers.source import ImportSource
 from daycare.ops.importers.words import key_of
 from daycare.ops.owner import owner_of
 from daycare.store.home import MEMORY, Home
+from daycare.store.location import refuse_server
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.database import refuse_damage
 from daycare.store.vault import Vault, open_vault
@@ -156,6 +157,7 @@ def _source(home: Home, wish: ImportRequest) -> ImportSource:
 
 def _database(home: Home) -> str:
     location = home.database(load(home.path).store.location)
+    refuse_server(location, "importing", "import into a home on SQLite, and move people by `daycare export`")
     if location == MEMORY or not Path(location).exists():
         raise NotFoundError("STORE_MISSING", f"importing: there is no database {location}", hint="daycare init")
     return location

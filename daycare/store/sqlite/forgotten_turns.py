@@ -91,7 +91,8 @@ def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *,
 def _since(column: str) -> str:
     """Return the condition that a row is of one of the traces, and not older than its turns."""
     return (
-        f"trace IN (SELECT key FROM json_each(?1)) AND {column} >= (SELECT value FROM json_each(?1) WHERE key = trace)"
+        f"trace IN (SELECT key FROM json_each(?1)) AND {column} >="
+        " (SELECT CAST(value AS BIGINT) FROM json_each(?1) WHERE key = trace)"
     )
 
 
