@@ -28,6 +28,7 @@ from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMB
 from daycare.base.path import check_name, check_user_id
 from daycare.base.problems import Problem as Problem
 from daycare.base.problems import bare, located, lower, placed, syntax
+from daycare.base.store_location import is_server
 from daycare.base.toml_positions import Key
 from daycare.observe.redact import looks_secret, names_secret
 from daycare.settings import OFFLINE as OFFLINE
@@ -47,7 +48,6 @@ from daycare.settings import ProviderSection as ProviderSection
 from daycare.settings import StoreSection as StoreSection
 from daycare.settings import ToolsSection as ToolsSection
 from daycare.settings import with_offline
-from daycare.store.location import is_server
 
 NAME: Final = "config.toml"
 # Providers that need no section, with their kinds: a key is enough, Ollama on its own port asks for none.

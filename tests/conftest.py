@@ -90,6 +90,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=("sqlite", "postgresql"), default="sqlite", help="the engine of every store")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--store") == "postgresql":
+        from tests.postgres import OF_A_FILE
+
+        skip = pytest.mark.skip(reason="it is about a file of SQLite's")
+        for item in items:
+            if {item.path.stem, getattr(item, "originalname", item.name)} & OF_A_FILE:
+                item.add_marker(skip)
+
+
 @pytest.fixture(autouse=True)
 def store_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """With `--store postgresql` each store is a database on a server, wherever the test thinks that it is."""

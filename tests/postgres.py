@@ -15,12 +15,22 @@ from urllib.parse import urlsplit, urlunsplit
 
 from daycare.base.clock import Clock
 from daycare.store.postgres import schema
-from daycare.store.postgres.connection import Connection
+from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.engine import open_engine
-from daycare.store.postgres.location import Location
+from daycare.store.postgres.location import ServerLocation
 from daycare.store.sqlite.engine import Engine
 from daycare.store.sqlite.rows import Rows
 
+OF_A_FILE: Final = {  # tests and modules that are about SQLite's files, or look into them themselves
+    *("test_sqlite_database", "test_sqlite_writer", "test_memories_bytes", "test_documents_bytes", "test_trust"),
+    *("test_statements", "test_stems", "test_wall_times", "test_worker", "test_key_rotation", "test_crash_anywhere"),
+    *("test_crash_points", "test_crash_steering", "test_powercut", "test_purge", "test_snapshots"),
+    "test_a_crash_at_the_commit_leaves_all_of_a_batch_or_nothing",  # kills at SQLite's own commit
+    "test_reading_again_asks_the_database_nothing",  # counts SQLite's statements
+    "test_what_was_left_below_people_who_were_removed_before_ends_with_an_upgrade",  # an older schema
+    "test_the_code_itself_is_nowhere_in_the_file",
+    "test_a_search_uses_the_indexes",  # SQLite's plans
+}
 _FREE_MAX: Final = 8  # databases kept for the next test, each with a connection
 NAMED: Final = "DAYCARE_TEST_POSTGRES"
 _free: list["Database"] = []  # emptied, for the next test
@@ -39,7 +49,7 @@ def server() -> str:
     folder = Path(tempfile.gettempdir()) / f"daycare-postgres-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
     started = get_server(folder, cleanup_mode="delete")
     address: str = started.get_uri()
-    admin = Connection(Location(address), schema.dialect())
+    admin = PostgresConnection(ServerLocation(address), schema.dialect())
     for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
         admin.simple(f"ALTER SYSTEM SET {setting}")
     admin.simple("SELECT pg_reload_conf()")
@@ -48,8 +58,8 @@ def server() -> str:
 
 
 @cache
-def _admin() -> Connection:
-    return Connection(Location(server()), schema.dialect())
+def _admin() -> PostgresConnection:
+    return PostgresConnection(ServerLocation(server()), schema.dialect())
 
 
 class Database:
@@ -59,7 +69,7 @@ class Database:
         self.name = f"daycare_{uuid.uuid4().hex}"
         _admin().simple(f"CREATE DATABASE {self.name} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
         self.address = urlunsplit(urlsplit(server())._replace(path=f"/{self.name}"))
-        self._db = Connection(Location(self.address), schema.dialect())
+        self._db = PostgresConnection(ServerLocation(self.address), schema.dialect())
         schema.prepare(self._db)
         tables = [*schema.tables(), "memory_words", "documents_text", "nodes"]
         seed = {table: self._db.simple(f"SELECT * FROM {table}") for table in ("counts", "memory_documents")}

@@ -82,7 +82,7 @@ def open_store(
 def _engine(location: str) -> "Open | None":
     """Return what opens a location, None for a file."""
     from daycare.base.errors import BrokenError
-    from daycare.store.location import is_server, shown
+    from daycare.base.store_location import is_server, shown
 
     if not is_server(location):
         return None

@@ -14,10 +14,10 @@ import msgspec
 from daycare import features
 from daycare.base.errors import NotFoundError
 from daycare.base.path import check_user_id
+from daycare.base.store_location import refuse_server
 from daycare.config import load
 from daycare.features.backups.engine import folder_of
 from daycare.store.home import MEMORY, Home
-from daycare.store.location import refuse_server
 from daycare.store.sqlite import purging
 from daycare.store.sqlite.copies import sync_file, sync_folder
 from daycare.store.sqlite.database import snapshots

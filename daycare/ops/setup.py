@@ -20,6 +20,7 @@ from daycare.base.errors import InvalidError
 from daycare.base.memory_settings import LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.messages import Origin
 from daycare.base.path import check_user_id
+from daycare.base.store_location import is_server, shown
 from daycare.base.zones import zone_of
 from daycare.config import AgentSection, load
 from daycare.features import open_store
@@ -29,7 +30,6 @@ from daycare.features.memory.documents.rows import DocumentRows
 from daycare.ops import bare
 from daycare.ops.vanished import refuse_vanished
 from daycare.store.home import MEMORY, Home, HomeLock
-from daycare.store.location import is_server, shown
 from daycare.store.records import User
 from daycare.store.sqlite import mark
 from daycare.store.vault import open_vault

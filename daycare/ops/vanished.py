@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from daycare.base.errors import BrokenError
+from daycare.base.store_location import is_server
 from daycare.config import Config
 from daycare.features.backups.backup_store import scheduled_in
 from daycare.features.backups.engine import folder_of
 from daycare.store.home import MEMORY, Home
-from daycare.store.location import is_server
 from daycare.store.sqlite.guard import rescues
 from daycare.store.sqlite.mark import file_of
 

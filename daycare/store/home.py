@@ -14,8 +14,8 @@ import msgspec
 
 from daycare import __version__
 from daycare.base.errors import BrokenError, BusyError, InvalidError, UnavailableError
+from daycare.base.store_location import is_server
 from daycare.base.times import local_time
-from daycare.store.location import is_server
 
 SOCKET_PATH_MAX_BYTES: Final = 100  # a Unix socket's address holds 104 (macOS) to 108 (Linux) bytes, one of them NUL
 

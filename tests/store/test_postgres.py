@@ -8,11 +8,12 @@ import trio
 
 from daycare.base.errors import BrokenError, DaycareError, InvalidError, StoreAwayError
 from daycare.base.messages import Lane
+from daycare.base.store_location import shown
 from daycare.features import open_store
-from daycare.store.location import shown
-from daycare.store.postgres import connection, schema, writer
-from daycare.store.postgres.connection import Connection
-from daycare.store.postgres.location import Location
+from daycare.store.postgres import schema, writer
+from daycare.store.postgres.connection import PostgresConnection
+from daycare.store.postgres.cursor import Cursor
+from daycare.store.postgres.location import ServerLocation
 from daycare.store.sqlite.store import Store
 from tests import postgres
 from tests.store.samples import PATH, HandClock, answer, letter, new_agent
@@ -26,11 +27,11 @@ def database() -> Iterator[str]:
     postgres.take_back()
 
 
-def side(database: str) -> Connection:
-    return Connection(Location(database), schema.dialect())
+def side(database: str) -> PostgresConnection:
+    return PostgresConnection(ServerLocation(database), schema.dialect())
 
 
-def kill_others(db: Connection) -> int:
+def kill_others(db: PostgresConnection) -> int:
     """End all other connections to a database, as a server does that is restarted; return how many."""
     return len(
         db.simple(
@@ -79,7 +80,7 @@ async def test_a_commit_whose_answer_is_lost_is_settled_by_its_number(
     other = side(database)
     lost: list[str] = []
 
-    def execute(self: Connection, sql: str, bindings: Any = ()) -> connection.Cursor:
+    def execute(self: PostgresConnection, sql: str, bindings: Any = ()) -> Cursor:
         if sql == "COMMIT" and not lost:
             lost.append(sql)
             if happened:
@@ -87,10 +88,10 @@ async def test_a_commit_whose_answer_is_lost_is_settled_by_its_number(
             kill_others(other)
         return plain(self, sql, bindings)
 
-    plain = Connection.execute
+    plain = PostgresConnection.execute
     async with open_store(database, HandClock()) as store:
         await store.inbox.post(letter("a"), new_agent())
-        monkeypatch.setattr(Connection, "execute", execute)
+        monkeypatch.setattr(PostgresConnection, "execute", execute)
         receipt = await store.inbox.post(letter("b"))
         assert lost
         assert not receipt.duplicate
@@ -99,6 +100,20 @@ async def test_a_commit_whose_answer_is_lost_is_settled_by_its_number(
     assert other.simple("SELECT key, count(*) FROM inbox GROUP BY key ORDER BY key") == [
         ("a", "1"), ("b", "1"), ("c", "1"),
     ]  # fmt: skip
+
+
+async def test_a_server_that_has_lost_commits_is_noticed(database: str) -> None:
+    other = side(database)
+    async with open_store(database, HandClock()) as store:
+        for key in ("a", "b", "c", "d"):
+            await store.inbox.post(letter(key), new_agent())
+        # as a standby has it that takes over and was three commits behind
+        other.simple("DELETE FROM inbox WHERE key <> 'a'; UPDATE nodes SET batch = batch - 3")
+        kill_others(other)
+        again = await store.inbox.post(letter("b"))
+        assert not again.duplicate
+        assert store.lost is not None
+        assert store.lost.missing == {"commit": 3}
 
 
 async def test_who_was_replaced_writes_nothing_more(database: str) -> None:

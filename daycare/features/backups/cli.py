@@ -16,12 +16,12 @@ from daycare.base.english import plural
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import EXPORT_CHUNK_BYTES
 from daycare.base.sizes import size
+from daycare.base.store_location import refuse_server
 from daycare.base.times import when
 from daycare.cli.command import Cli, command
 from daycare.cli.passphrases import PassphraseFile, ask_passphrase, read_passphrase
 from daycare.cli.render import plain
 from daycare.store.home import Home, HomeLock
-from daycare.store.location import refuse_server
 
 _PATIENCE_S: Final = 15.0  # another command that has the home for a moment
 _STAGES: Final = {

@@ -18,6 +18,7 @@ from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoun
 from daycare.base.health import Finding
 from daycare.base.limits import BACKUP_LATE, EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import hide
+from daycare.base.store_location import is_server
 from daycare.features.backups.archive import BackupManifest, opened
 from daycare.features.backups.backup_store import (
     StoredBackup,
@@ -35,7 +36,6 @@ from daycare.features.exports.stored import StoredFiles
 from daycare.observe import log
 from daycare.settings import BackupSection, Live
 from daycare.store.home import MEMORY, Home
-from daycare.store.location import is_server
 from daycare.store.sqlite.copies import RESTORED, decode_restored
 from daycare.store.sqlite.database import check
 from daycare.store.sqlite.store import Store

@@ -15,6 +15,7 @@ from typing import BinaryIO, Final
 from daycare import __version__
 from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import BACKUP_FILES_MAX, EXPORT_CHUNK_BYTES
+from daycare.base.store_location import refuse_server
 from daycare.features.backups.archive import (
     CONFIG,
     DATABASE,
@@ -31,7 +32,6 @@ from daycare.features.backups.archive import (
 )
 from daycare.features.backups.backup_store import writing
 from daycare.store.home import MEMORY, Home
-from daycare.store.location import refuse_server
 from daycare.store.sqlite import copies
 
 BACKUP_FOLDER_MAX_BYTES: Final = 64 * 1024 * 1024  # of a plugin's folder: sessions and indexes, no collections of media

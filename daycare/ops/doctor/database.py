@@ -10,6 +10,7 @@ from typing import Final
 from daycare.base.english import plural
 from daycare.base.limits import BACKUP_LATE
 from daycare.base.sizes import size
+from daycare.base.store_location import is_server
 from daycare.base.times import when
 from daycare.features.backups.backup_store import scheduled_in
 from daycare.features.backups.engine import folder_of
@@ -20,7 +21,6 @@ from daycare.ops.doctor.finding import DoctorFinding, Level, Mend
 from daycare.ops.doctor.server import server
 from daycare.ops.vanished import refuse_vanished
 from daycare.store.home import MEMORY
-from daycare.store.location import is_server
 from daycare.store.sqlite import inspection, mark
 from daycare.store.sqlite.copies import restored_in
 from daycare.store.sqlite.database import check

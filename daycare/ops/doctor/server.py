@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from daycare.base.errors import DaycareError
 from daycare.base.sizes import size
+from daycare.base.store_location import shown
 from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.finding import DoctorFinding
-from daycare.store.location import shown
 
 
 def server(context: DoctorContext) -> Iterator[DoctorFinding]:

@@ -15,6 +15,7 @@ from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import without_secrets
+from daycare.base.store_location import refuse_server
 from daycare.config import Config, load
 from daycare.features import open_store
 from daycare.features.backups.backup_store import name_of, publish
@@ -32,7 +33,6 @@ from daycare.ops.importers.source import ImportSource
 from daycare.ops.importers.words import key_of
 from daycare.ops.owner import owner_of
 from daycare.store.home import MEMORY, Home
-from daycare.store.location import refuse_server
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.database import refuse_damage
 from daycare.store.vault import Vault, open_vault

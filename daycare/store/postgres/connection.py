@@ -4,12 +4,11 @@ It speaks libpq's protocol itself: each statement is prepared once, values and r
 connection belongs to one thread at a time.
 """
 
-import io
 import select
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -19,9 +18,10 @@ from psycopg import pq
 
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.store.postgres import words
+from daycare.store.postgres.cursor import Blob, Cursor, Row
 from daycare.store.postgres.dialect import Dialect, Statement
 from daycare.store.postgres.errors import StatementError, away, refusal
-from daycare.store.postgres.location import Location
+from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.wire import DECODERS, ENCODERS, TEXT, Decode, Encode, type_of
 
 READ_MAX_S: Final = 5.0  # that a statement of the loop's thread may take, before its server counts as away
@@ -32,50 +32,6 @@ _WAIT_MS: Final = 500  # between two looks whether the wait is to end
 _NEAR: Final = 200  # characters of a statement about the place that is wrong
 _UNTYPED: Final = ("42P18", "42804", "42725", "42883", "42846")  # values whose types the statement does not say
 _stems = threading.local()
-
-Row = tuple[Any, ...]
-
-
-class Cursor:
-    """The rows of one statement, all of them."""
-
-    __slots__ = ("_at", "_rows")
-
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = rows
-        self._at = 0
-
-    def __iter__(self) -> Iterator[Row]:
-        return self
-
-    def __next__(self) -> Row:
-        if self._at >= len(self._rows):
-            raise StopIteration
-        self._at += 1
-        return self._rows[self._at - 1]
-
-    def fetchone(self) -> Row | None:
-        """Return the next row."""
-        return next(self, None)
-
-    def fetchall(self) -> list[Row]:
-        """Return the rows that are left."""
-        rows, self._rows = self._rows[self._at :] if self._at else self._rows, []
-        return rows
-
-    @property
-    def get(self) -> Any:
-        """Return the only value of the only row, None for none."""
-        row = self.fetchone()
-        return row[0] if row is not None and len(row) == 1 else row
-
-    def close(self) -> None:
-        """Forget the rows that are left."""
-        self._rows = []
-
-
-class _Blob(io.BytesIO):
-    """The bytes of one value."""
 
 
 class _Prepared:
@@ -91,7 +47,7 @@ class _Prepared:
         self.decoders: list[Decode] | None = None
 
 
-class Connection:
+class PostgresConnection:
     """One connection; statements raise `StoreAwayError` where the server is away, and it is opened again by `reopen`.
 
     What a statement did wrong by itself raises `StatementError`. `touched` is told which watched table one changes.
@@ -100,7 +56,7 @@ class Connection:
     filename = ""  # there is none
     open_vfs = ""
 
-    def __init__(self, location: Location, dialect: Dialect, max_s: float = WRITE_MAX_S) -> None:
+    def __init__(self, location: ServerLocation, dialect: Dialect, max_s: float = WRITE_MAX_S) -> None:
         self.location = location
         self.dialect = dialect
         self.max_s = max_s
@@ -182,11 +138,11 @@ class Connection:
         """Whether the open transaction takes no more statements, as one of them was refused."""
         return self._conn is not None and self._conn.transaction_status == pq.TransactionStatus.INERROR
 
-    def blob_open(self, schema: str, table: str, column: str, number: int, writable: bool) -> _Blob:
+    def blob_open(self, schema: str, table: str, column: str, number: int, writable: bool) -> Blob:
         """Return the bytes of one value, to be read a part at a time."""
         key = self.dialect.tables[table].number
         row = self.execute(f"SELECT {column} FROM {table} WHERE {key} = ?", (number,)).fetchone()
-        return _Blob(row[0] if row is not None and row[0] is not None else b"")
+        return Blob(row[0] if row is not None and row[0] is not None else b"")
 
     def txn_state(self, schema: str) -> int:
         """Return that no query is open: its rows were all read."""

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from daycare.base.bounded import Bounded
 from daycare.store.postgres import words
 
 _TOKEN: Final = re.compile(
@@ -17,6 +18,7 @@ _TOKEN: Final = re.compile(
 )
 _WORD: Final = re.compile(r"[A-Za-z_]\w*\Z")
 _MARK: Final = re.compile(r"\?(?P<number>\d*)|(?<!:):(?P<name>[A-Za-z_]\w*)")
+_KNOWN_MAX: Final = 2_000  # statements; some are made as they are needed
 _WRITES: Final = {"INSERT", "UPDATE", "DELETE"}
 _ENDS_SUBQUERY: Final = {
     *("WHERE", "ORDER", "GROUP", "LIMIT", "JOIN", "LEFT", "CROSS", "UNION", "ON", "USING", "HAVING", "RETURNING"),
@@ -38,7 +40,7 @@ _INSTEAD: Final = {  # statements about the file itself; a page is what PostgreS
 }
 
 
-class Table(NamedTuple):
+class TableFacts(NamedTuple):
     """What a statement must know of a table: its columns; `number`, the one that a new row gets a number in, if any.
 
     `once` is what `ON CONFLICT` without a target is about. `flags` are columns with whole numbers.
@@ -67,13 +69,19 @@ class Statement(NamedTuple):
 class Dialect:
     """Translates; what it was asked once it remembers, so that it is asked by the hundred."""
 
-    def __init__(self, tables: Mapping[str, Table]) -> None:
+    def __init__(self, tables: Mapping[str, TableFacts]) -> None:
         self.tables = tables
         self.typed: set[str] = set()  # statements that do not say of what types their values are
+        self._known: Bounded[str, Statement] = Bounded(_KNOWN_MAX)
         self._flags = frozenset(flag for table in tables.values() for flag in table.flags)
 
     def translate(self, sql: str) -> Statement:
         """Return what a statement of the store is in PostgreSQL."""
+        if (known := self._known.get(sql)) is None:
+            known = self._known[sql] = self._translated(sql)
+        return known
+
+    def _translated(self, sql: str) -> Statement:
         sql = sql.strip().rstrip(";")
         if (instead := _INSTEAD.get(sql)) is not None:
             return Statement(instead, ())
@@ -332,7 +340,7 @@ def _is_between(found: Sequence[str], at: int) -> bool:
     return False
 
 
-def _conflicts(tokens: list[str], table: str, known: Table) -> list[str]:
+def _conflicts(tokens: list[str], table: str, known: TableFacts) -> list[str]:
     """Say what a conflict is about, and whose a column is that stands in what is done about one."""
     found = list(tokens)
     replaces = _next(found, _next(found, -1)[0])

@@ -10,8 +10,8 @@ import trio
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.store.postgres import schema
-from daycare.store.postgres.connection import READ_MAX_S, Connection
-from daycare.store.postgres.location import Location
+from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
+from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.writer import LEASE_S, Ownership, PostgresWriter
 from daycare.store.sqlite.database import MEMORY
 from daycare.store.sqlite.engine import Engine, watched
@@ -27,7 +27,7 @@ LOOK_S: Final = 1.0  # between two tries to reach a server that is away
 class ServerReaders(Readers):
     """Lends out connections to a server."""
 
-    def __init__(self, location: Location, guard: Guard) -> None:
+    def __init__(self, location: ServerLocation, guard: Guard) -> None:
         super().__init__(MEMORY, None, guard)
         self._location = location
 
@@ -35,7 +35,7 @@ class ServerReaders(Readers):
     def lent(self) -> Iterator[apsw.Connection]:
         """Lend a connection for the length of the block, opened again if it was lost."""
         with super().lent() as db:
-            connection = cast(Connection, db)
+            connection = cast(PostgresConnection, db)
             if not connection.is_open:
                 connection.reopen()
             try:
@@ -47,13 +47,13 @@ class ServerReaders(Readers):
 
     def open(self) -> apsw.Connection:
         """Open a connection for whoever closes it."""
-        return cast(apsw.Connection, Connection(self._location, schema.dialect()))
+        return cast(apsw.Connection, PostgresConnection(self._location, schema.dialect()))
 
 
 class ServerWatch(Watch):
     """Sees after the connections, and lets others see that this node lives."""
 
-    def __init__(self, writer: PostgresWriter, readers: Readers, guard: Guard, reader: Connection) -> None:
+    def __init__(self, writer: PostgresWriter, readers: Readers, guard: Guard, reader: PostgresConnection) -> None:
         super().__init__(writer, readers, guard)
         self._node = writer
         self._connection = reader
@@ -92,9 +92,9 @@ def open_engine(location: str, clock: Clock, rows: Sequence[type[Rows]], inline:
     Raises `BrokenError` for what an operator has to set right, `StoreAwayError` where the server does not answer, or
     STORE_IN_USE.
     """
-    where, followers = Location(location), followers_of(rows)
+    where, followers = ServerLocation(location), followers_of(rows)
     with ExitStack() as opened:
-        server = opened.enter_context(closing(Connection(where, schema.dialect())))
+        server = opened.enter_context(closing(PostgresConnection(where, schema.dialect())))
         schema.prepare(server)
         ownership = Ownership(server)
         ownership.claim()
@@ -107,8 +107,8 @@ def open_engine(location: str, clock: Clock, rows: Sequence[type[Rows]], inline:
         writer = PostgresWriter(
             db, where.shown, clock, guard, inline=inline, followers=followers, watched=watched(rows)
         )
-        writer.own(ownership)
-        reader = opened.enter_context(closing(Connection(where, schema.dialect(), READ_MAX_S)))
+        writer.own(ownership, mark)
+        reader = opened.enter_context(closing(PostgresConnection(where, schema.dialect(), READ_MAX_S)))
         opened.pop_all()
     readers = ServerReaders(where, guard)
     watch = None if inline else ServerWatch(writer, readers, guard, reader)

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from daycare.base.errors import BrokenError, DaycareError, InvalidError, StoreAwayError, UnavailableError
-from daycare.store.postgres.location import Location
+from daycare.store.postgres.location import ServerLocation
 
 _WRONG: Final = {  # states of what an operator has to set right
     "28P01": ("STORE_PASSWORD", "correct the name or the password in [store] location"),
@@ -25,13 +25,13 @@ _OWN_FAULT: Final = ("21", "22", "23", "42", "0A", "2F", "39", "54", "P0")  # cl
 class StatementError(BrokenError):
     """What one statement did wrong by itself: its transaction is over. `state` is the server's name for it."""
 
-    def __init__(self, location: Location, state: str, message: str, near: str = "") -> None:
+    def __init__(self, location: ServerLocation, state: str, message: str, near: str = "") -> None:
         what = f"using the database {location.shown}: {message} ({state})" + (f" in: {near}" if near else "")
         super().__init__("STORE_ERROR", what, hint="this is a defect of daycare; please report it with the log")
         self.state = state
 
 
-def away(location: Location, why: str) -> StoreAwayError:
+def away(location: ServerLocation, why: str) -> StoreAwayError:
     """Return the refusal of a server that does not answer."""
     return StoreAwayError(
         "STORE_UNREACHABLE",
@@ -40,7 +40,7 @@ def away(location: Location, why: str) -> StoreAwayError:
     )
 
 
-def refusal(location: Location, said: str, state: str = "", near: str = "") -> DaycareError:
+def refusal(location: ServerLocation, said: str, state: str = "", near: str = "") -> DaycareError:
     """Return what a refusal of the server's means; `near` is the part of the statement that it is about."""
     said = _words(said)
     state = state or next((each for pattern, each in _SAYS if pattern.search(said)), "")

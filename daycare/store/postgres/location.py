@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from daycare.base.errors import InvalidError
 from daycare.base.secrecy import hide
-from daycare.store.location import shown
+from daycare.base.store_location import shown
 
 _DEFAULTS: Final = {
     "connect_timeout": "5",
@@ -32,7 +32,7 @@ _SESSION: Final = {
 }
 
 
-class Location:
+class ServerLocation:
     """A server's location, as libpq takes it."""
 
     def __init__(self, location: str) -> None:
@@ -65,4 +65,4 @@ class Location:
         return self._uri.encode()
 
     def __repr__(self) -> str:
-        return f"Location({self.shown!r})"
+        return f"ServerLocation({self.shown!r})"

@@ -4,8 +4,8 @@ from contextlib import closing
 from typing import NamedTuple
 
 from daycare.store.postgres import schema
-from daycare.store.postgres.connection import READ_MAX_S, Connection
-from daycare.store.postgres.location import Location
+from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
+from daycare.store.postgres.location import ServerLocation
 from daycare.store.sqlite.database import migrations
 
 
@@ -28,7 +28,7 @@ class ServerFacts(NamedTuple):
 
 def look(location: str) -> ServerFacts:
     """Return what is there. Raises `BrokenError` or `StoreAwayError` for what cannot be asked."""
-    with closing(Connection(Location(location), schema.dialect(), READ_MAX_S)) as db:
+    with closing(PostgresConnection(ServerLocation(location), schema.dialect(), READ_MAX_S)) as db:
         schema.refuse(db)
         [(version, size, durable, there)] = db.simple(
             "SELECT current_setting('server_version'), pg_database_size(current_database()),"

@@ -13,8 +13,8 @@ import apsw
 
 from daycare.base.errors import BrokenError
 from daycare.store.postgres import words
-from daycare.store.postgres.connection import Connection
-from daycare.store.postgres.dialect import Dialect, Table
+from daycare.store.postgres.connection import PostgresConnection
+from daycare.store.postgres.dialect import Dialect, TableFacts
 from daycare.store.postgres.functions import FUNCTIONS, ONCE
 from daycare.store.sqlite import database
 from daycare.store.sqlite.sql import fetch
@@ -52,10 +52,10 @@ def _original() -> apsw.Connection:
 
 
 @cache
-def tables() -> dict[str, Table]:
+def tables() -> dict[str, TableFacts]:
     """Return what is to be known of each table."""
     db = _original()
-    found: dict[str, Table] = {}
+    found: dict[str, TableFacts] = {}
     for (name,) in fetch(db, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
         if _SHADOW.match(name):
             continue
@@ -73,7 +73,7 @@ def tables() -> dict[str, Table]:
                 for (column,) in fetch(db, f"SELECT name FROM pragma_index_info('{unique[0][0]}') ORDER BY seqno")
             )
         flags = frozenset(column for column, kind, _ in info if kind.upper() == "INTEGER")
-        found[name] = Table(tuple(column for column, _, _ in info), number, once, flags)
+        found[name] = TableFacts(tuple(column for column, _, _ in info), number, once, flags)
     return found
 
 
@@ -124,7 +124,7 @@ def _everything() -> list[str]:
     return made
 
 
-def prepare(db: Connection) -> list[str]:
+def prepare(db: PostgresConnection) -> list[str]:
     """Make the schema, or bring it up to date, in one transaction; return the names of the migrations applied.
 
     Raises `BrokenError` for a server that is too old, a database of another encoding or from a newer daycare.
@@ -180,7 +180,7 @@ def _statements(script: str) -> list[str]:
     return found
 
 
-def refuse(db: Connection) -> None:
+def refuse(db: PostgresConnection) -> None:
     """Raise `BrokenError` for a server that is too old, or a database of another encoding."""
     [(number, encoding, base)] = db.simple(
         "SELECT current_setting('server_version_num'), current_setting('server_encoding'), current_database()"
@@ -199,7 +199,7 @@ def refuse(db: Connection) -> None:
         )
 
 
-def number_again(db: Connection) -> None:
+def number_again(db: PostgresConnection) -> None:
     """Let numbers go on from the last row that is there: those of a transaction that was undone are given again."""
     db.simple(_number_again())
 

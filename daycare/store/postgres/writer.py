@@ -16,10 +16,11 @@ import trio
 
 from daycare import __version__
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
-from daycare.store.postgres.connection import Connection
+from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.errors import StatementError
 from daycare.store.postgres.schema import number_again
 from daycare.store.records import Commit
+from daycare.store.sqlite.mark import Mark
 from daycare.store.sqlite.read_cache import TableVersions
 from daycare.store.sqlite.writer import Tx, Writer, _Write
 
@@ -54,7 +55,7 @@ class TouchedTables(TableVersions):
     """Counts changes by what statements say that they change: nobody else changes anything."""
 
     def _watch(self, db: apsw.Connection, tables: Any) -> None:
-        connection = cast(Connection, db)
+        connection = cast(PostgresConnection, db)
         connection.watched, connection.touched = frozenset(tables), self._touch
 
 
@@ -65,7 +66,7 @@ class _NotHappenedError(StoreAwayError):
 class Ownership:
     """The row of this node: who writes, and how many commits there were."""
 
-    def __init__(self, db: Connection) -> None:
+    def __init__(self, db: PostgresConnection) -> None:
         self._db = db
         self.epoch = self.batch = 0
         self.behind = 0  # commits that were acknowledged, and are not there any more
@@ -111,7 +112,7 @@ class Ownership:
         return happened
 
 
-def fenced(db: Connection) -> StoreAwayError:
+def fenced(db: PostgresConnection) -> StoreAwayError:
     """Return the refusal of one whose place another has taken."""
     return StoreAwayError(
         "STORE_FENCED",
@@ -126,10 +127,11 @@ class PostgresWriter(Writer):
     _versions: ClassVar[type[TableVersions]] = TouchedTables
     leaves_pages: ClassVar = False
 
-    def own(self, ownership: Ownership) -> None:
-        """Write as this node from now on."""
+    def own(self, ownership: Ownership, mark: Mark) -> None:
+        """Write as this node from now on; `mark` is told of what a server has lost."""
         self._ownership = ownership
-        self._server = cast(Connection, self._db)
+        self._mark = mark
+        self._server = cast(PostgresConnection, self._db)
 
     async def beat(self) -> None:
         """Let the others see that this node lives."""
@@ -230,6 +232,8 @@ class PostgresWriter(Writer):
             raise
         if not happened:
             self._undone = True  # what is remembered may be of what has not happened
+        if self._ownership.behind:  # another server has taken over, and has not got all that was acknowledged
+            self._mark.lose({"commit": self._ownership.behind}, self._clock.now_ms())
         return happened
 
 
