@@ -93,7 +93,7 @@ class PostgresConnection:
             raise self._lost(str(error)) from error
         result = self._result(self.max_s)
         if result.status not in _GOOD:
-            raise self._refused(result)
+            raise self._refused(result, statement.text)
         if statement.changes:
             self._changes = result.command_tuples or 0
             self._total += self._changes
