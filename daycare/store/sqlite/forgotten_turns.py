@@ -119,8 +119,8 @@ def _forget_history(tx: Tx, turn: int, shreds: list[str]) -> None:
     tx.run(
         "UPDATE files SET name = ?, size = 0, data = x'', remote = NULL WHERE user ="
         " (SELECT user FROM turns WHERE turn = ?2) AND (id IN (SELECT value FROM carray(?3))"
-        " OR key GLOB 'result:' || ?2 || ':*' OR key GLOB 'shortened:' || ?2 || ':*'"
-        " OR key GLOB 'turn:' || ?2 || ':*')",
+        " OR instr(key, 'result:' || ?2 || ':') = 1 OR instr(key, 'shortened:' || ?2 || ':') = 1"
+        " OR instr(key, 'turn:' || ?2 || ':') = 1)",
         (FORGOTTEN, turn, those(files)),
     )
 
