@@ -28,6 +28,7 @@ from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMB
 from daycare.base.path import check_name, check_user_id
 from daycare.base.problems import Problem as Problem
 from daycare.base.problems import bare, located, lower, placed, syntax
+from daycare.base.store_location import is_server
 from daycare.base.toml_positions import Key
 from daycare.observe.redact import looks_secret, names_secret
 from daycare.settings import OFFLINE as OFFLINE
@@ -308,8 +309,9 @@ def _is_section(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
 
 
 def _meaning(config: Config) -> _Found:
-    if "://" in config.store.location or not config.store.location.strip():
-        yield ("store", "location"), 'expected the name of a file, or "memory:"'
+    location = config.store.location
+    if not location.strip() or ("://" in location and not is_server(location)):
+        yield ("store", "location"), 'expected the name of a file, "memory:", or "postgresql://..."'
     yield from _named(("agent", "personality"), config.agent.personality)
     if config.agents.default:
         yield from _named(("agents", "default"), config.agents.default)
@@ -428,6 +430,8 @@ def _stored(key: Key, value: str) -> bool:
 
 
 def _secret(key: Key) -> str:
+    if key == ("store", "location"):
+        return "secrets do not belong in this file: leave the password out, and put it into PGPASSWORD or ~/.pgpass"
     name = key[1] if key[0] in ("providers", "plugins") and len(key) > 2 else "NAME"
     return f"secrets do not belong in this file: delete it here and run `daycare keys add {name}`"
 

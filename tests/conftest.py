@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import zlib
 from collections.abc import Iterator
 from functools import cache
@@ -85,6 +86,33 @@ def schema_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr("daycare.store.sqlite.database.migrate", copied)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--store", choices=("sqlite", "postgresql"), default="sqlite", help="the engine of every store")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--store") == "postgresql":
+        from tests.postgres import OF_A_FILE
+
+        skip = pytest.mark.skip(reason="it is about a file of SQLite's")
+        for item in items:
+            if {item.path.stem, getattr(item, "originalname", item.name)} & OF_A_FILE:
+                item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def store_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """With `--store postgresql` each store is a database on a server, wherever the test thinks that it is."""
+    if request.config.getoption("--store") == "sqlite":
+        yield
+        return
+    from tests import postgres
+
+    monkeypatch.setattr("daycare.store.sqlite.store.open_engine", postgres.instead)
+    yield
+    postgres.take_back()
+
+
 class FailuresAtOnce:
     """Names a failure when it happens: a run that is cut off before its summary has told what it found."""
 
@@ -95,6 +123,11 @@ class FailuresAtOnce:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if report.failed and terminal is not None:
             terminal.write(f"\n{report.nodeid}: {report.when} failed\n{report.longreprtext[-3000:]}\n", flush=True)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if "tests.postgres" in sys.modules:
+        sys.modules["tests.postgres"].drop_all()
 
 
 def pytest_configure(config: pytest.Config) -> None:

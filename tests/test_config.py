@@ -139,7 +139,7 @@ log_level = "loud"
 turns_max_running = 0
 idle_s = "long"
 [store]
-location = "postgres://u@h/db"
+location = "mysql://u@h/db"
 [agent]
 operator = "Ann"
 policy = "steer"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from daycare.base.clock import Clock
+    from daycare.store.sqlite.engine import Open
     from daycare.store.sqlite.rows import Rows
     from daycare.store.sqlite.store import Store
 
@@ -75,4 +76,22 @@ def open_store(
     """Open a store with the tables of all capabilities; see `store.open_store`."""
     from daycare.store.sqlite import store
 
-    return store.open_store(location, clock, rows(), inline=inline, vfs=vfs)
+    return store.open_store(location, clock, rows(), inline=inline, vfs=vfs, engine=_engine(location))
+
+
+def _engine(location: str) -> "Open | None":
+    """Return what opens a location, None for a file."""
+    from daycare.base.errors import BrokenError
+    from daycare.base.store_location import is_server, shown
+
+    if not is_server(location):
+        return None
+    try:
+        from daycare.store.postgres.engine import open_engine
+    except ImportError as error:
+        raise BrokenError(
+            "POSTGRES_MISSING",
+            f"opening {shown(location)}: what speaks to PostgreSQL is not installed ({error.name or error})",
+            hint="pip install 'daycare[postgres]'",
+        ) from None
+    return open_engine

@@ -14,6 +14,7 @@ import msgspec
 from daycare import features
 from daycare.base.errors import NotFoundError
 from daycare.base.path import check_user_id
+from daycare.base.store_location import refuse_server
 from daycare.config import load
 from daycare.features.backups.engine import folder_of
 from daycare.store.home import MEMORY, Home
@@ -57,6 +58,7 @@ def purge(home: Home, user: str, now_ms: int) -> Purged:
 
 def _database(home: Home) -> str:
     location = home.database(load(home.path).store.location)
+    refuse_server(location, "purging", "daycare users remove NAME ends what is done for them; their rows stay for now")
     if location == MEMORY or not Path(location).exists():
         raise NotFoundError("STORE_MISSING", f"purging: there is no database {location}")
     return location

@@ -20,6 +20,7 @@ from daycare.base.errors import InvalidError
 from daycare.base.memory_settings import LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.messages import Origin
 from daycare.base.path import check_user_id
+from daycare.base.store_location import is_server, shown
 from daycare.base.zones import zone_of
 from daycare.config import AgentSection, load
 from daycare.features import open_store
@@ -85,7 +86,7 @@ def initialise(
         "home": str(place.path),
         "config": str(place.config),
         "config_written": written,
-        "database": place.database(config.store.location),
+        "database": shown(place.database(config.store.location)),
         "user": operator.id,
         "user_name": operator.name,
         "zone": operator.zone,
@@ -161,7 +162,7 @@ def first_config(settings: Mapping[str, str], embedder: str = NO_EMBEDDER, *, mo
 def _make_database(location: str, user: User, persona: Persona, secrets: Mapping[str, bytes]) -> User:
     """Let the database appear whole, with operator and identity, or not at all; one that is there keeps its own."""
     file = Path(location)
-    if location == MEMORY or file.exists():
+    if location == MEMORY or is_server(location) or file.exists():
         return bare.run(_add_operator, location, user, persona, secrets)
     new = Path(f"{file}.new")
     for left in (new, *(Path(f"{name}{end}") for name in (new, file) for end in ("-wal", "-shm", ".mark"))):

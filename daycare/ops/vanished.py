@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from daycare.base.errors import BrokenError
+from daycare.base.store_location import is_server
 from daycare.config import Config
 from daycare.features.backups.backup_store import scheduled_in
 from daycare.features.backups.engine import folder_of
@@ -19,7 +20,11 @@ def refuse_vanished(home: Home, config: Config) -> None:
     The key file alone says nothing: somebody may have brought it, and a first start that was interrupted leaves it.
     """
     location = home.database(config.store.location)
-    found = [] if location == MEMORY or Path(location).exists() else list(_traces(home, config, location))
+    found = (
+        []
+        if location == MEMORY or is_server(location) or Path(location).exists()
+        else list(_traces(home, config, location))
+    )
     if found:
         raise BrokenError(
             "STORE_GONE",

@@ -14,6 +14,7 @@ import msgspec
 
 from daycare import __version__
 from daycare.base.errors import BrokenError, BusyError, InvalidError, UnavailableError
+from daycare.base.store_location import is_server
 from daycare.base.times import local_time
 
 SOCKET_PATH_MAX_BYTES: Final = 100  # a Unix socket's address holds 104 (macOS) to 108 (Linux) bytes, one of them NUL
@@ -43,8 +44,8 @@ class Home:
         return self.path / "config.toml"
 
     def database(self, location: str) -> str:
-        """Where the store lies, `location` being `[store] location`: a file in the home, elsewhere, or `memory:`."""
-        return location if location == MEMORY else str(self.path / Path(location).expanduser())
+        """Where the store is, `location` being `[store] location`: a file in the home or elsewhere, or no file."""
+        return location if location == MEMORY or is_server(location) else str(self.path / Path(location).expanduser())
 
     @property
     def socket(self) -> Path:

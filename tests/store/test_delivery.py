@@ -226,7 +226,7 @@ async def test_an_expired_newest_row_would_give_its_number_away_so_it_stays(stor
     clock.ms = FUTURE
     assert await store.ledger.expire(FUTURE) == 1
     assert (await post(store, "b")).duplicate
-    assert (await post(store, "c")).seq == turn.seqs[-1] + 1
+    assert (await post(store, "c")).seq > turn.seqs[-1]
 
 
 async def test_what_ended_later_than_the_limit_does_not_expire(store: Store) -> None:

@@ -76,7 +76,7 @@ def _forget_traces(tx: Tx, it: TracesForgotten) -> None:
     """Requests of turns that are forgotten."""
     asked = tx.db.execute(
         "SELECT no FROM approvals WHERE trace IN (SELECT key FROM json_each(?1))"
-        " AND created_at >= (SELECT value FROM json_each(?1) WHERE key = trace)",
+        " AND created_at >= (SELECT CAST(value AS BIGINT) FROM json_each(?1) WHERE key = trace)",
         (_encode(it.began).decode(),),
     ).fetchall()
     _forget(tx, (int(str(no)) for (no,) in asked), it.instead, it.shreds)

@@ -16,6 +16,7 @@ from daycare.base.english import plural
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import EXPORT_CHUNK_BYTES
 from daycare.base.sizes import size
+from daycare.base.store_location import refuse_server
 from daycare.base.times import when
 from daycare.cli.command import Cli, command
 from daycare.cli.passphrases import PassphraseFile, ask_passphrase, read_passphrase
@@ -164,7 +165,9 @@ def rollback(
 
     home = Home(cli.home)
     with locked(home, "roll back"):
-        found = find_rollback(home.database(load(home.path).store.location))
+        location = home.database(load(home.path).store.location)
+        refuse_server(location, "rolling back", "restore the server's own backup of before the upgrade")
+        found = find_rollback(location)
         if not yes:
             if cli.json or not sys.stdin.isatty():
                 raise InvalidError("NOT_CONFIRMED", _offer(msgspec.to_builtins(found)), hint="daycare rollback --yes")

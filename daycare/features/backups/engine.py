@@ -18,6 +18,7 @@ from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoun
 from daycare.base.health import Finding
 from daycare.base.limits import BACKUP_LATE, EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import hide
+from daycare.base.store_location import is_server
 from daycare.features.backups.archive import BackupManifest, opened
 from daycare.features.backups.backup_store import (
     StoredBackup,
@@ -166,10 +167,14 @@ class Backups:
             await trio.sleep(BACKUP_LOOK_S)
             await self.look()
 
+    def _of_no_file(self) -> bool:
+        """Whether there is nothing here to make backups of: those of a server are its operator's."""
+        return self._store.location == MEMORY or is_server(self._store.location)
+
     async def look(self) -> None:
         """Make one if it is due."""
         every, now_ms, now_s = self.section.every_ms, self._clock.now_ms(), self._clock.steady_s()
-        if not every or self._store.location == MEMORY or now_s < self._failed_at + BACKUP_RETRY_S:
+        if not every or self._of_no_file() or now_s < self._failed_at + BACKUP_RETRY_S:
             return
         last = self._last()
         if last is not None and last[0] <= now_ms < last[0] + every:

@@ -15,6 +15,7 @@ from typing import BinaryIO, Final
 from daycare import __version__
 from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import BACKUP_FILES_MAX, EXPORT_CHUNK_BYTES
+from daycare.base.store_location import refuse_server
 from daycare.features.backups.archive import (
     CONFIG,
     DATABASE,
@@ -75,6 +76,11 @@ class Making:
             raise InvalidError(
                 "STORE_IN_MEMORY", "making a backup: the messages are in memory", hint="[store] location"
             )
+        refuse_server(
+            self.location,
+            "making a backup",
+            f"pg_dump -Fc DATABASE > daycare.dump, or your server's own backups; keep {self.home.key_file} beside it",
+        )
         if not Path(self.location).exists():
             raise NotFoundError("STORE_MISSING", f"making a backup: there is no {self.location}", hint="daycare init")
         sweep(self.home)

@@ -70,7 +70,7 @@ def sweep(tx: Tx) -> int:
 
     The newest row of all stays without its bytes, so that its number is never given to another; it expires.
     """
-    rows = tx.db.execute("SELECT id FROM files WHERE key GLOB ?", (f"{_UNFINISHED}*",)).fetchall()
+    rows = tx.db.execute("SELECT id FROM files WHERE instr(key, ?) = 1", (_UNFINISHED,)).fetchall()
     for (file_id,) in rows:
         tx.run("DELETE FROM files WHERE id = ?1 AND id < (SELECT max(id) FROM files)", (file_id,))
         tx.run(

@@ -26,8 +26,8 @@ _DROP: Final = (
 )
 WAIT: Final = "mcp:"  # how the keys of waiting turns begin
 _AWAITED: Final = (
-    "SELECT key, agent_id FROM waits WHERE key GLOB ?1 UNION SELECT s.body ->> '$.wait', t.agent_id FROM steps s"
-    " JOIN turns t USING (turn) WHERE s.state = 'waiting' AND s.body ->> '$.wait' GLOB ?1 AND s.turn IN (SELECT"
+    "SELECT key, agent_id FROM waits WHERE instr(key, ?1) = 1 UNION SELECT s.body ->> '$.wait', t.agent_id FROM steps s"
+    " JOIN turns t USING (turn) WHERE s.state = 'waiting' AND instr(s.body ->> '$.wait', ?1) = 1 AND s.turn IN (SELECT"
     " max(turn) FROM turns WHERE agent_id IN (SELECT DISTINCT agent_id FROM inbox WHERE state = 0) GROUP BY agent_id)"
     " AND NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = s.turn)"
 )
@@ -58,7 +58,7 @@ class McpToolRows(Rows):
 
     async def interrupted(self) -> list[tuple[str, str]]:
         """Return the calls that turns wait for, (key, agent's id): set aside already, or about to be."""
-        return [(str(key), str(agent)) for key, agent in self._reader.execute(_AWAITED, (f"{WAIT}*",)).fetchall()]
+        return [(str(key), str(agent)) for key, agent in self._reader.execute(_AWAITED, (WAIT,)).fetchall()]
 
     async def find(self, server: str | None = None) -> list[PinnedTool]:
         """Return tools by name, those of one server or all."""

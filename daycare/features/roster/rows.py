@@ -56,7 +56,7 @@ class RosterRows(Rows):
 
     def _behind(self, path: str) -> str:
         """Return the first text behind a branch: where it stands itself, what is below it comes later."""
-        return f"{path}\0" if self._lives(path) else _inside(path)[1]
+        return f"{path}\1" if self._lives(path) else _inside(path)[1]
 
     def _lives(self, path: str) -> bool:
         return self._reader.execute(_LIVES, (path,)).fetchone() is not None

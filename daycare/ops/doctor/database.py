@@ -10,6 +10,7 @@ from typing import Final
 from daycare.base.english import plural
 from daycare.base.limits import BACKUP_LATE
 from daycare.base.sizes import size
+from daycare.base.store_location import is_server
 from daycare.base.times import when
 from daycare.features.backups.backup_store import scheduled_in
 from daycare.features.backups.engine import folder_of
@@ -17,6 +18,7 @@ from daycare.features.backups.restoring import refuse_half
 from daycare.features.memory.documents.index import reindex_documents
 from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.finding import DoctorFinding, Level, Mend
+from daycare.ops.doctor.server import server
 from daycare.ops.vanished import refuse_vanished
 from daycare.store.home import MEMORY
 from daycare.store.sqlite import inspection, mark
@@ -36,6 +38,9 @@ def database(context: DoctorContext) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             "warn", "database", "messages are kept in memory and lost at the end", "[store] in the config"
         )
+        return
+    if is_server(location):
+        yield from server(context)
         return
     if not Path(location).exists():
         refuse_vanished(context.home, context.config)
@@ -121,6 +126,10 @@ def backup(context: DoctorContext) -> Iterator[DoctorFinding]:
     """Backups, and whether a restore was interrupted."""
     home, section = context.home, context.config.backup
     refuse_half(home)
+    if is_server(context.location):
+        told = f"the server's own: daycare makes none; {home.key_file} belongs to it"
+        yield DoctorFinding("ok", "backup", told, "pg_dump -Fc DATABASE, or backups of a managed server")
+        return
     folder = folder_of(home, section)
     found = scheduled_in(folder)
     last = f"the last one is of {when(found[-1][0])}" if found else "there is none yet"

@@ -15,6 +15,7 @@ from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import without_secrets
+from daycare.base.store_location import refuse_server
 from daycare.config import Config, load
 from daycare.features import open_store
 from daycare.features.backups.backup_store import name_of, publish
@@ -156,6 +157,7 @@ def _source(home: Home, wish: ImportRequest) -> ImportSource:
 
 def _database(home: Home) -> str:
     location = home.database(load(home.path).store.location)
+    refuse_server(location, "importing", "import into a home on SQLite, and move people by `daycare export`")
     if location == MEMORY or not Path(location).exists():
         raise NotFoundError("STORE_MISSING", f"importing: there is no database {location}", hint="daycare init")
     return location

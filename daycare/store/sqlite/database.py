@@ -15,6 +15,7 @@ import apsw
 
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError, UnavailableError
 from daycare.base.limits import START_CHECK_MAX_BYTES
+from daycare.store.sqlite.sql import bound
 
 SNAPSHOTS_KEPT: Final = 3  # of before upgrades: three releases to go back
 
@@ -116,6 +117,7 @@ def _connect(kind: Callable[..., C], location: str, flags: int, vfs: str | None)
     uri = apsw.SQLITE_OPEN_URI if location.startswith(_IN_MEMORY) else 0
     db = kind(location, flags=flags | uri, vfs=vfs, statementcachesize=_STATEMENTS)
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
+    db.convert_binding = bound
     return db
 
 

@@ -109,7 +109,7 @@ def _replay_turn(tx: Tx, agent_id: str, turn: int) -> int:
     seqs = turns.seqs_of(tx, agent_id, turn)
     rows = tx.db.execute(
         "SELECT no FROM dead_letters WHERE source = 'inbox' AND agent_id = ? AND replayed_at IS NULL"
-        " AND seq IN (SELECT value FROM json_each(?)) ORDER BY seq",
+        " AND seq IN (SELECT CAST(value AS BIGINT) FROM json_each(?)) ORDER BY seq",
         (agent_id, msgspec.json.encode(seqs).decode()),
     ).fetchall()
     for row in rows:

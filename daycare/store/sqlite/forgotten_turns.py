@@ -91,7 +91,8 @@ def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *,
 def _since(column: str) -> str:
     """Return the condition that a row is of one of the traces, and not older than its turns."""
     return (
-        f"trace IN (SELECT key FROM json_each(?1)) AND {column} >= (SELECT value FROM json_each(?1) WHERE key = trace)"
+        f"trace IN (SELECT key FROM json_each(?1)) AND {column} >="
+        " (SELECT CAST(value AS BIGINT) FROM json_each(?1) WHERE key = trace)"
     )
 
 
@@ -118,8 +119,8 @@ def _forget_history(tx: Tx, turn: int, shreds: list[str]) -> None:
     tx.run(
         "UPDATE files SET name = ?, size = 0, data = x'', remote = NULL WHERE user ="
         " (SELECT user FROM turns WHERE turn = ?2) AND (id IN (SELECT value FROM carray(?3))"
-        " OR key GLOB 'result:' || ?2 || ':*' OR key GLOB 'shortened:' || ?2 || ':*'"
-        " OR key GLOB 'turn:' || ?2 || ':*')",
+        " OR instr(key, 'result:' || ?2 || ':') = 1 OR instr(key, 'shortened:' || ?2 || ':') = 1"
+        " OR instr(key, 'turn:' || ?2 || ':') = 1)",
         (FORGOTTEN, turn, those(files)),
     )
 

@@ -24,7 +24,7 @@ from daycare.store.sqlite.database import (
 )
 from daycare.store.sqlite.people import operators
 from daycare.store.sqlite.rows import Rows, tables_of
-from daycare.store.sqlite.sql import fetch
+from daycare.store.sqlite.sql import bound, fetch
 
 _DAY_MS: Final = 86_400_000
 _SHOWN: Final = 20  # of a list
@@ -174,6 +174,7 @@ def open_alone(location: str) -> apsw.Connection:
     """Open a database to mend it."""
     db = apsw.Connection(location, flags=apsw.SQLITE_OPEN_READWRITE)
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
+    db.convert_binding = bound
     db.execute("PRAGMA synchronous = FULL; PRAGMA secure_delete = ON").fetchall()
     return db
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 import apsw
+import msgspec
 
 from daycare.store.records import Spend, TraceEntry
 from daycare.store.sqlite.database import count
@@ -20,40 +21,33 @@ _RECALLED = "json_extract(e.event, '$.event') = 'memory.recalled'"
 # Memories are named by their short numbers alone: their words are for those to read whose they are.
 _TRACE = f"""
 SELECT created_at, 'accepted', path, 'from ' || sender || ', message ' || seq
-    FROM inbox WHERE trace = :trace
+    FROM inbox WHERE trace = ?1
 UNION ALL SELECT done_at, CASE WHEN state = 2 THEN 'given up' WHEN EXISTS (SELECT 1 FROM history h
         WHERE h.turn = inbox.turn AND h.state = 'stopped') THEN 'stopped' ELSE 'answered' END, path, 'message ' || seq
-    FROM inbox WHERE trace = :trace AND state > 0
+    FROM inbox WHERE trace = ?1 AND state > 0
 UNION ALL SELECT t.started_at, 'turn ' || t.turn || ' started', a.path, 'messages ' || t.seqs
-    FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
+    FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = ?1
 UNION ALL SELECT s.at, s.kind || ' ' || s.state, a.path, s.name
-    FROM steps s JOIN turns t USING (turn) JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
-    AND NOT (s.kind = 'recall' AND EXISTS (SELECT 1 FROM events e WHERE e.trace = :trace AND {_RECALLED}
-        AND json_extract(e.event, '$.turn') = s.turn))
-UNION ALL SELECT e.at, 'recalled', e.path, json_array_length(e.event, '$.numbers') || ' memories in '
-        || json_extract(e.event, '$.took_ms') || ' ms'
-        || coalesce(', without vectors: ' || nullif(json_extract(e.event, '$.without'), ''), '')
-        || coalesce(': ' || (SELECT group_concat(
-            format('#%s%d %.2f', iif(no.value < 0, 'g', ''), abs(no.value) & 0xffffffff, score.value), ', '
-            ORDER BY score.value DESC) FROM json_each(e.event, '$.numbers') no
-            JOIN json_each(e.event, '$.scores') score ON score.key = no.key), '')
-    FROM events e WHERE e.trace = :trace AND {_RECALLED}
+    FROM steps s JOIN turns t USING (turn) JOIN agents a ON a.id = t.agent_id WHERE t.trace = ?1
+    AND NOT (s.kind = 'recall' AND EXISTS (SELECT 1 FROM events e WHERE e.trace = ?1 AND {_RECALLED}
+        AND CAST(json_extract(e.event, '$.turn') AS BIGINT) = s.turn))
+UNION ALL SELECT e.at, 'recalled', e.path, e.event FROM events e WHERE e.trace = ?1 AND {_RECALLED}
 UNION ALL SELECT e.at, 'turn ' || (e.event ->> '$.turn') || ' failed', e.path, 'try ' || (e.event ->> '$.attempt')
         || ', ' || (e.event ->> '$.code') || ': ' || (e.event ->> '$.reason')
         || coalesce('; next try in ' || cast(e.event ->> '$.retry_in_s' AS INTEGER) || ' s', '; given up')
-    FROM events e WHERE e.trace = :trace AND e.event ->> '$.event' = 'turn.failed'
+    FROM events e WHERE e.trace = ?1 AND e.event ->> '$.event' = 'turn.failed'
 UNION ALL SELECT t.retry_at, 'turn ' || t.turn || ' next try', a.path, t.error
-    FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace AND t.error IS NOT NULL AND t.retry_at > 0
+    FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = ?1 AND t.error IS NOT NULL AND t.retry_at > 0
     AND NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = t.turn)
 UNION ALL SELECT h.ended_at, 'turn ' || t.turn || ' ' || h.state, a.path,
         coalesce(h.error, t.error, 'attempt ' || t.attempt)
-    FROM turns t JOIN history h USING (turn) JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
+    FROM turns t JOIN history h USING (turn) JOIN agents a ON a.id = t.agent_id WHERE t.trace = ?1
 UNION ALL SELECT created_at, 'reply queued', path, connector || ', reply ' || seq
-    FROM outbox WHERE trace = :trace
+    FROM outbox WHERE trace = ?1
 UNION ALL SELECT sent_at, 'reply delivered', path, connector || ', receipt ' || coalesce(receipt, '')
-    FROM outbox WHERE trace = :trace AND sent_at IS NOT NULL
+    FROM outbox WHERE trace = ?1 AND sent_at IS NOT NULL
 UNION ALL SELECT created_at, 'dead letter ' || no, path, reason
-    FROM dead_letters WHERE trace = :trace
+    FROM dead_letters WHERE trace = ?1
 ORDER BY 1 LIMIT 1000
 """
 
@@ -99,9 +93,14 @@ class Ledger:
     def trace(self, trace: str) -> list[TraceEntry]:
         """Return what happened under a trace id, in order of time. Blocks for long: call it in a thread."""
         with self._readers.lent() as db:
-            rows = db.execute(_TRACE, {"trace": trace}).fetchall()
+            rows = db.execute(_TRACE, (trace,)).fetchall()
         return [
-            TraceEntry(at_ms=int(str(at or 0)), what=str(what), path=str(path), detail=str(detail))
+            TraceEntry(
+                at_ms=int(str(at or 0)),
+                what=str(what),
+                path=str(path),
+                detail=_recalled(str(detail)) if what == "recalled" else str(detail),
+            )
             for at, what, path, detail in rows
         ]
 
@@ -148,6 +147,24 @@ class Ledger:
     async def size_bytes(self) -> int:
         """Return the size of the database."""
         return count(self._reader, "PRAGMA page_count") * count(self._reader, "PRAGMA page_size")
+
+
+class _Recall(msgspec.Struct):
+    """An event `memory.recalled`."""
+
+    numbers: tuple[int, ...] = ()
+    scores: tuple[float, ...] = ()
+    took_ms: int = 0
+    without: str = ""
+
+
+def _recalled(event: str) -> str:
+    """Return what is said of a recall: memories are named by their short numbers, everybody's with a g before it."""
+    it = msgspec.json.decode(event, type=_Recall)
+    found = sorted(zip(it.scores, it.numbers, strict=False), reverse=True)
+    named = ", ".join(f"#{'g' if no < 0 else ''}{abs(no) & 0xFFFFFFFF} {score:.2f}" for score, no in found)
+    missing = f", without vectors: {it.without}" if it.without else ""
+    return f"{len(it.numbers)} memories in {it.took_ms} ms{missing}" + (f": {named}" if named else "")
 
 
 def note_call(tx: Tx, it: Spend) -> None:

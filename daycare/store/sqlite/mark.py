@@ -91,6 +91,10 @@ class Mark:
         """What the last loss was."""
         return self._held.lost
 
+    def lose(self, missing: dict[str, int], now_ms: int) -> None:
+        """Note what was found missing while it was in use."""
+        self._change(lost=Loss(found_at=now_ms, missing=missing))
+
     def tell(self) -> None:
         """Note that the operator knows of the loss."""
         if self._held.lost is not None:

@@ -223,7 +223,8 @@ def revive(tx: Tx, seq: int) -> int:
     newest = tx.one("SELECT max(seq) FROM outbox")
     assert newest is not None
     tx.run(
-        "UPDATE outbox SET seq = ?, state = (state = 4), attempts = 0, retry_at = 0, error = NULL, created_at = ?"
+        "UPDATE outbox SET seq = ?, state = CASE state WHEN 4 THEN 1 ELSE 0 END, attempts = 0, retry_at = 0,"
+        " error = NULL, created_at = ?"
         " WHERE seq = ?",
         (newest[0] + 1, tx.now, seq),
     )

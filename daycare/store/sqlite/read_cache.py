@@ -22,6 +22,10 @@ class TableVersions:
         self._numbers = dict.fromkeys(tables, 0)
         self._touched: set[str] = set()  # by a transaction that is not over
         self._at_once = at_once
+        self._watch(db, tables)
+
+    def _watch(self, db: apsw.Connection, tables: Sequence[str]) -> None:
+        """Have `_touch` called with the names of tables that change."""
         db.create_scalar_function("touch", self._touch, 1, flags=apsw.SQLITE_INNOCUOUS)
         for table in tables:
             for change in ("INSERT", "UPDATE", "DELETE"):

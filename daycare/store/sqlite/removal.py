@@ -45,7 +45,7 @@ def _below(tx: Tx, user: User) -> list[User]:
     """Return who is below a user and was not removed."""
     found = tx.db.execute(
         "WITH RECURSIVE below (id) AS (VALUES (?1) UNION SELECT u.id FROM users u JOIN below b ON u.parent = b.id)"
-        " SELECT id FROM users WHERE id IN below AND id <> ?1 AND removed_at IS NULL ORDER BY id",
+        " SELECT id FROM users WHERE id IN (SELECT id FROM below) AND id <> ?1 AND removed_at IS NULL ORDER BY id",
         (user.id,),
     ).fetchall()
     return [people.must(tx, str(row[0])) for row in found]

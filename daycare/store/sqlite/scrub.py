@@ -63,9 +63,9 @@ async def clean(writer: Writer, reader: apsw.Connection, pieces: list[bytes]) ->
     last = count(reader, "SELECT coalesce(max(no), 0) FROM forgetting")
     if not tries:
         return
-    for index in _indexes(reader):
+    for index in _indexes(reader) if writer.leaves_pages else ():
         await _merge(writer, index)
-    if reader.filename:
+    if writer.leaves_pages and reader.filename:
         await _overwrite(writer)
         if tries > 1 or not pieces or await _shown(writer, reader, pieces):
             await writer.alone(_rewrite)

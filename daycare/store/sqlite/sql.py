@@ -4,8 +4,8 @@ Parts are constants of the store. What comes from outside is none, but bound: a 
 """
 
 from array import array
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, Final, Generic, TypeVar
 
 import apsw
 
@@ -53,9 +53,18 @@ def marks(values: Collection[object], each: str = "?") -> str:
     return ", ".join([each] * len(values))
 
 
-def those(numbers: Iterable[int]) -> object:
-    """Return numbers as a table for `SELECT value FROM carray(?)`."""
-    return apsw.carray(array("q", numbers) or array("q", (-1,)))  # an empty one is refused
+class Those(list[int]):
+    """Numbers as a table for `SELECT value FROM carray(?)`."""
+
+
+those: Final = Those
+
+
+def bound(cursor: apsw.Cursor, place: int, value: Any) -> object:
+    """Return what SQLite takes for a value that it does not know."""
+    if isinstance(value, Those):
+        return apsw.carray(array("q", value) or array("q", (-1,)))  # an empty one is refused
+    raise TypeError(f"a value of a statement is of no type that is stored: {type(value).__name__}")
 
 
 def fetch(db: apsw.Connection, sql: str, bindings: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ One process at a time owns a store's agents: the store does not arbitrate betwee
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import trio
@@ -22,29 +22,25 @@ import trio
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import DaycareError
 from daycare.store.records import Commit
-from daycare.store.sqlite import lives, removal, scrub
+from daycare.store.sqlite import lives, removal
 from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.behaviours import BehaviourStore
-from daycare.store.sqlite.database import MEMORY, connect_reader, describing, file_of, open_writer
 from daycare.store.sqlite.dead import DeadLetters
+from daycare.store.sqlite.engine import Open, open_engine
 from daycare.store.sqlite.files import Files
-from daycare.store.sqlite.guard import Guard
 from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.intake import IntakeStore
 from daycare.store.sqlite.ledger import Ledger
-from daycare.store.sqlite.mark import Loss, Mark
+from daycare.store.sqlite.mark import Loss
 from daycare.store.sqlite.metrics import StoreMetricsReader
 from daycare.store.sqlite.outbox import Outbox
-from daycare.store.sqlite.people import PEOPLE, SECRETS, PeopleStore, Secrets
-from daycare.store.sqlite.readers import Readers
-from daycare.store.sqlite.rows import Rows, followers_of, tables_of
+from daycare.store.sqlite.people import PeopleStore, Secrets
+from daycare.store.sqlite.rows import Rows, tables_of
 from daycare.store.sqlite.strangers import Strangers
-from daycare.store.sqlite.summaries import SUMMARIES, Summaries
+from daycare.store.sqlite.summaries import Summaries
 from daycare.store.sqlite.timers import Timers
 from daycare.store.sqlite.turns import TurnStore
 from daycare.store.sqlite.upkeep import UpkeepStore
-from daycare.store.sqlite.watch import Watch
-from daycare.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 
@@ -52,37 +48,24 @@ T = TypeVar("T")
 class Store:
     """Everything durable, in groups over one writing and one reading connection.
 
-    `rows` are those of capabilities. Their followers are told of what becomes true in this order.
+    `rows` are those of capabilities. Their followers are told of what becomes true in this order. `engine` opens it.
     """
 
     def __init__(
-        self, location: str, clock: Clock, rows: Sequence[type[Rows]] = (), *, inline: bool, vfs: str | None = None
+        self,
+        location: str,
+        clock: Clock,
+        rows: Sequence[type[Rows]] = (),
+        *,
+        inline: bool,
+        vfs: str | None = None,
+        engine: Open | None = None,
     ) -> None:
-        file, followers = file_of(location), followers_of(rows)
-        with ExitStack() as opened:
-            self._db = opened.enter_context(closing(open_writer(file, vfs)))
-            with describing(location):
-                scrub.recover(self._db)
-                followers.recover(self._db)
-                self._mark = opened.enter_context(closing(Mark(location, self._db, clock.now_ms())))
-                self._guard = guard = Guard(location, self._mark, clock.now_ms)
-                self._writer = Writer(
-                    self._db,
-                    location,
-                    clock,
-                    guard,
-                    inline=inline or location == MEMORY,
-                    followers=followers,
-                    watched=(*PEOPLE, SECRETS, SUMMARIES, *(table.name for table in tables_of(rows) if table.watched)),
-                )
-            self._reader = self._db  # of a database in memory there is one connection for both
-            if location != MEMORY:
-                self._reader = opened.enter_context(closing(connect_reader(file, vfs, guard.heed)))
-            opened.pop_all()
-        self._readers = Readers(file, vfs, guard)
-        self._watch = None if location == MEMORY else Watch(self._writer, self._readers, guard)
+        self._engine = opened = (engine or open_engine)(location, clock, rows, inline, vfs)
+        self._db, self._reader, self._readers = opened.db, opened.reader, opened.readers
+        self._writer, self._guard, self._mark, self._watch = opened.writer, opened.guard, opened.mark, opened.watch
         parts = (self._writer, self._reader)
-        self.location = location
+        self.location = opened.location
         self.people = PeopleStore(*parts, removal.remove)
         self.secrets = Secrets(*parts)
         self.agents = Agents(*parts, lives.spawn, lives.set_state)
@@ -165,14 +148,7 @@ class Store:
 
     def shut(self) -> None:
         """Close the files; call after `run` returned."""
-        self._guard.look()
-        if self._guard.is_gone and self._guard.rescued is None:
-            self._guard.rescue(self._db)
-        self._readers.close()
-        if self._reader is not self._db:
-            self._reader.close()
-        self._mark.close()
-        self._db.close()
+        self._engine.shut()
 
 
 @asynccontextmanager
@@ -183,13 +159,14 @@ async def open_store(
     *,
     inline: bool = False,
     vfs: str | None = None,
+    engine: Open | None = None,
 ) -> AsyncIterator[Store]:
     """Open a store and serve it for the length of the block; what was written inside is durable at its end.
 
     `inline` commits in the calling task without a worker thread, for tests on virtual time, where a thread would let
     the clock jump. Raises `BrokenError` for a file that is corrupt or from a newer daycare.
     """
-    store = Store(location, clock or SystemClock(), rows, inline=inline, vfs=vfs)
+    store = Store(location, clock or SystemClock(), rows, inline=inline, vfs=vfs, engine=engine)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(store.run)

@@ -417,7 +417,7 @@ def _turn(row: tuple[Any, ...]) -> Turn:
 _TURNS: Final = Select(
     "turn, agent_id, session, trace, attempt, seqs, retry_at, error, started_at,"
     " coalesce((SELECT state FROM history h WHERE h.turn = turns.turn),"
-    " (SELECT 'waiting' FROM waits w WHERE w.turn = turns.turn AND w.aside = 1), 'open')",
+    " (SELECT 'waiting' FROM waits w WHERE w.turn = turns.turn AND w.aside = 1 LIMIT 1), 'open')",
     "turns",
     _turn,
 )

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import apsw
 import outcome
@@ -148,6 +148,9 @@ class Writer:
     with None when one succeeds again. Changes of the `watched` tables are counted in `versions`.
     """
 
+    _versions: ClassVar[type[TableVersions]] = TableVersions
+    leaves_pages: ClassVar = True  # of a file of ours, in which what was deleted may still be read
+
     def __init__(
         self,
         db: apsw.Connection,
@@ -178,7 +181,7 @@ class Writer:
         self.listener: Callable[[Commit], None] = lambda commit: None
         self.trouble: Callable[[DaycareError | None], None] = lambda error: None
         self._troubled = False
-        self.versions = TableVersions(db, watched, at_once=inline)
+        self.versions = self._versions(db, watched, at_once=inline)
 
     async def write(self, fn: Callable[[Tx], T], size: int = 0) -> T:
         """Run `fn` in the next commit and return its value after it is durable.

@@ -183,7 +183,7 @@ class DocumentRows(Rows):
             rows = db.execute(
                 f"SELECT {COLUMNS}, {WHOLE} FROM documents d JOIN (SELECT t.rowid AS found,"
                 " bm25(documents_text, 0, 2, 1) AS score FROM documents_text t JOIN living_documents l ON"
-                f" l.no = t.rowid WHERE documents_text MATCH ? AND ({owned}) ORDER BY score, l.name, l.layer LIMIT ?)"
+                f" l.no = t.rowid WHERE documents_text MATCH ?1 AND ({owned}) ORDER BY score, l.name, l.layer LIMIT ?)"
                 " ON no = found ORDER BY score, name, layer",
                 (match, *owners, min(limit, DOCUMENT_SEARCH_MAX)),
             ).fetchall()

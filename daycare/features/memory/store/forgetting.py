@@ -211,7 +211,8 @@ def _said_in(tx: Tx, turn: int) -> list[str]:
 def _vectors(tx: Tx, numbers: Sequence[int]) -> list[bytes]:
     rows = fetch(
         tx.db,
-        "SELECT v.data FROM memory_models m JOIN carray(?) c JOIN memory_vectors v ON v.key = m.no << 52 | c.value",
+        "SELECT v.data FROM memory_models m CROSS JOIN carray(?) c JOIN memory_vectors v"
+        " ON v.key = m.no << 52 | c.value",
         (those(numbers),),
     )
     return [data for (data,) in rows]

@@ -73,7 +73,7 @@ def notes_since(tx: Tx, turns: Iterable[int], words: Set[str]) -> list[tuple[str
     """
     rows = fetch(
         tx.db,
-        "SELECT t.agent_id, t.turn, h.messages, (SELECT group_concat(body) FROM steps s WHERE s.turn = t.turn)"
+        "SELECT t.agent_id, t.turn, h.messages, (SELECT group_concat(body, ',') FROM steps s WHERE s.turn = t.turn)"
         " FROM agents a JOIN turns t ON t.agent_id = a.id JOIN history h USING (turn)"
         " WHERE a.kind IN ('memory', 'search')"
         " AND a.user IN (SELECT user FROM turns WHERE turn IN (SELECT value FROM carray(?1)))"

@@ -1,0 +1,34 @@
+"""What `[store] location` names: a file, `memory:`, or a database on a server, whose password is nobody's to see."""
+
+from typing import Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from daycare.base.errors import InvalidError
+
+SCHEMES: Final = ("postgresql://", "postgres://")
+_SECRET: Final = ("password", "sslpassword", "passfile")
+
+
+def is_server(location: str) -> bool:
+    """Whether a location names a server."""
+    return location.startswith(SCHEMES)
+
+
+def shown(location: str) -> str:
+    """Return a location without its password, as it may be shown; one that is a file stays as it is."""
+    if not is_server(location):
+        return location
+    try:
+        parts = urlsplit(location)
+        account, _, hosts = parts.netloc.rpartition("@")
+        name = account.partition(":")[0]
+        query = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key not in _SECRET], safe="/")
+        return f"{parts.scheme}://{name and f'{name}@'}{hosts}{parts.path}{query and f'?{query}'}"
+    except ValueError:
+        return f"{location.partition('://')[0]}://..."
+
+
+def refuse_server(location: str, doing: str, hint: str) -> None:
+    """Raise `InvalidError` STORE_ON_A_SERVER for what is done with a file only; `hint` says what to do instead."""
+    if is_server(location):
+        raise InvalidError("STORE_ON_A_SERVER", f"{doing}: the messages are in PostgreSQL", hint=hint)

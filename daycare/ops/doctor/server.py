@@ -1,0 +1,47 @@
+"""The look at a database on a server: whether it answers, may be used, and keeps what it has acknowledged."""
+
+from collections.abc import Iterator
+
+from daycare.base.errors import DaycareError
+from daycare.base.sizes import size
+from daycare.base.store_location import shown
+from daycare.ops.doctor.context import DoctorContext
+from daycare.ops.doctor.finding import DoctorFinding
+
+
+def server(context: DoctorContext) -> Iterator[DoctorFinding]:
+    """The server, the schema on it, and its standbys."""
+    try:
+        from daycare.store.postgres.looking import look
+
+        facts = look(context.location)
+    except ImportError:
+        yield DoctorFinding(
+            "fail", "database", "what speaks to PostgreSQL is missing", "pip install 'daycare[postgres]'"
+        )
+        return
+    except DaycareError as error:
+        yield DoctorFinding("fail", "database", error.message, error.hint)
+        return
+    told = f"{shown(context.location)}, PostgreSQL {facts.version}, {size(facts.bytes)}"
+    if not facts.schema:
+        yield DoctorFinding(
+            "warn", "database", f"{told}: it is empty", "daycare run (the first start makes the schema)"
+        )
+        return
+    yield DoctorFinding("ok", "database", told + (f", in use on {facts.owner}" if facts.owner else ""))
+    if facts.schema > facts.known:
+        what = f"of version {facts.schema}, newer than this daycare, which knows {facts.known}"
+        yield DoctorFinding("fail", "schema", what, "install the newer daycare again")
+    elif facts.schema < facts.known:
+        yield DoctorFinding("ok", "schema", f"of version {facts.schema}; the next start makes it {facts.known}")
+    else:
+        yield DoctorFinding("ok", "schema", f"of version {facts.schema}")
+    if not facts.durable:
+        what = "the server acknowledges what a power cut may undo (fsync or synchronous_commit is off)"
+        yield DoctorFinding("fail", "durability", what, "ALTER SYSTEM SET synchronous_commit = on; fsync = on")
+    if facts.late:
+        what = (
+            f"{facts.late} of {facts.standbys} standbys may be behind when they take over: what they lack is lost then"
+        )
+        yield DoctorFinding("warn", "standbys", what, "synchronous_standby_names in the server's settings")

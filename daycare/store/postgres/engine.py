@@ -1,0 +1,117 @@
+"""A store on a server, opened: a connection that writes, one of the loop's thread that reads, and some for others."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from typing import Any, Final, cast
+
+import apsw
+import trio
+
+from daycare.base.clock import Clock
+from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.store.postgres import schema
+from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
+from daycare.store.postgres.location import ServerLocation
+from daycare.store.postgres.writer import LEASE_S, Ownership, PostgresWriter
+from daycare.store.sqlite.database import MEMORY
+from daycare.store.sqlite.engine import Engine, watched
+from daycare.store.sqlite.guard import Guard
+from daycare.store.sqlite.mark import Mark
+from daycare.store.sqlite.readers import Readers
+from daycare.store.sqlite.rows import Rows, followers_of
+from daycare.store.sqlite.watch import Watch
+
+LOOK_S: Final = 1.0  # between two tries to reach a server that is away
+
+
+class ServerReaders(Readers):
+    """Lends out connections to a server."""
+
+    def __init__(self, location: ServerLocation, guard: Guard) -> None:
+        super().__init__(MEMORY, None, guard)
+        self._location = location
+
+    @contextmanager
+    def lent(self) -> Iterator[apsw.Connection]:
+        """Lend a connection for the length of the block, opened again if it was lost."""
+        with super().lent() as db:
+            connection = cast(PostgresConnection, db)
+            if not connection.is_open:
+                connection.reopen()
+            try:
+                yield db
+            finally:
+                if connection.in_transaction:
+                    with suppress(DaycareError):
+                        connection.execute("ROLLBACK")
+
+    def open(self) -> apsw.Connection:
+        """Open a connection for whoever closes it."""
+        return cast(apsw.Connection, PostgresConnection(self._location, schema.dialect()))
+
+
+class ServerWatch(Watch):
+    """Sees after the connections, and lets others see that this node lives."""
+
+    def __init__(self, writer: PostgresWriter, readers: Readers, guard: Guard, reader: PostgresConnection) -> None:
+        super().__init__(writer, readers, guard)
+        self._node = writer
+        self._connection = reader
+
+    async def run(self) -> None:
+        """Go on until closed."""
+        beat_at = trio.current_time() + LEASE_S / 3
+        with self._scope:
+            while True:
+                await trio.sleep(LOOK_S)
+                self._report()
+                if not self._connection.is_open:
+                    with suppress(DaycareError):
+                        await trio.to_thread.run_sync(self._connection.reopen)
+                if trio.current_time() >= beat_at:
+                    beat_at = trio.current_time() + LEASE_S / 3
+                    with suppress(UnavailableError, BusyError):
+                        await self._node.beat()
+
+
+class ServerEngine(Engine):
+    """One open store on a server."""
+
+    ownership: Ownership
+
+    def shut(self) -> None:
+        """Let the next have it at once, and close the connections."""
+        if self.guard.refusal is None:
+            self.ownership.leave()
+        super().shut()
+
+
+def open_engine(location: str, clock: Clock, rows: Sequence[type[Rows]], inline: bool, vfs: str | None) -> Engine:
+    """Open a database on a server, make its schema or bring it up to date, and take it for this node.
+
+    Raises `BrokenError` for what an operator has to set right, `StoreAwayError` where the server does not answer, or
+    STORE_IN_USE.
+    """
+    where, followers = ServerLocation(location), followers_of(rows)
+    with ExitStack() as opened:
+        server = opened.enter_context(closing(PostgresConnection(where, schema.dialect())))
+        schema.prepare(server)
+        ownership = Ownership(server)
+        ownership.claim()
+        schema.number_again(server)
+        db: Any = server
+        db.execute("DELETE FROM forgetting")  # nothing of it is in files of ours
+        followers.recover(db)
+        mark = Mark(MEMORY, db, clock.now_ms())
+        guard = Guard(MEMORY, mark, clock.now_ms)
+        writer = PostgresWriter(
+            db, where.shown, clock, guard, inline=inline, followers=followers, watched=watched(rows)
+        )
+        writer.own(ownership, mark)
+        reader = opened.enter_context(closing(PostgresConnection(where, schema.dialect(), READ_MAX_S)))
+        opened.pop_all()
+    readers = ServerReaders(where, guard)
+    watch = None if inline else ServerWatch(writer, readers, guard, reader)
+    engine = ServerEngine(where.shown, db, cast(apsw.Connection, reader), readers, writer, guard, mark, watch)
+    engine.ownership = ownership
+    return engine

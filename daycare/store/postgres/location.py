@@ -1,0 +1,68 @@
+"""Where the server is, as libpq is told, with what a session needs."""
+
+import os
+from typing import Final
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from daycare.base.errors import InvalidError
+from daycare.base.secrecy import hide
+from daycare.base.store_location import shown
+
+_DEFAULTS: Final = {
+    "connect_timeout": "5",
+    "application_name": "daycare",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "target_session_attrs": "read-write",  # of several hosts, the one that takes writes
+    "client_encoding": "UTF8",
+}
+# A plan that was made while a table was empty would read all of it for ever: therefore none of whole tables.
+_SESSION: Final = {
+    "search_path": "daycare,pg_catalog",
+    "enable_seqscan": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "client_min_messages": "error",
+    "standard_conforming_strings": "on",
+    "timezone": "UTC",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "30s",
+}
+
+
+class ServerLocation:
+    """A server's location, as libpq takes it."""
+
+    def __init__(self, location: str) -> None:
+        try:
+            parts = urlsplit(location)
+            database = unquote(parts.path.lstrip("/"))
+            given = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+        except ValueError as error:
+            raise InvalidError(
+                "STORE_LOCATION",
+                f"reading [store] location: it is no address of a server ({error})",
+                hint="postgresql://NAME:PASSWORD@HOST:PORT/DATABASE",
+            ) from None
+        if not database and "dbname" not in given:
+            raise InvalidError(
+                "STORE_LOCATION",
+                f"reading [store] location: {shown(location)} names no database",
+                hint="postgresql://NAME:PASSWORD@HOST:PORT/DATABASE",
+            )
+        self.shown = shown(location)
+        for password in (given.get("password"), unquote(parts.password or ""), os.environ.get("PGPASSWORD")):
+            if password:
+                hide(password)
+        session = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
+        more = {key: value for key, value in (_DEFAULTS | {"options": session}).items() if key not in given}
+        self._uri = f"{location}{'&' if parts.query else '?'}{urlencode(more, quote_via=quote)}"
+
+    def conninfo(self) -> bytes:
+        """Return what libpq is given. It has the password."""
+        return self._uri.encode()
+
+    def __repr__(self) -> str:
+        return f"ServerLocation({self.shown!r})"

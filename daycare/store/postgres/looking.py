@@ -1,0 +1,55 @@
+"""What a report says of a database on a server, which a daemon may be working on."""
+
+from contextlib import closing
+from typing import NamedTuple
+
+from daycare.store.postgres import schema
+from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
+from daycare.store.postgres.location import ServerLocation
+from daycare.store.sqlite.database import migrations
+
+
+class ServerFacts(NamedTuple):
+    """A server and the database on it.
+
+    `schema` is the version of the schema, 0 for none; `known` is this daycare's. `durable`: what was acknowledged
+    outlives a power cut. `late` of the `standbys` may be behind. `owner` is the machine of a daycare that works on it.
+    """
+
+    version: str
+    bytes: int
+    schema: int
+    known: int
+    durable: bool
+    standbys: int
+    late: int
+    owner: str
+
+
+def look(location: str) -> ServerFacts:
+    """Return what is there. Raises `BrokenError` or `StoreAwayError` for what cannot be asked."""
+    with closing(PostgresConnection(ServerLocation(location), schema.dialect(), READ_MAX_S)) as db:
+        schema.refuse(db)
+        [(version, size, durable, there)] = db.simple(
+            "SELECT current_setting('server_version'), pg_database_size(current_database()),"
+            " current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off',"
+            " to_regclass('daycare.engine') IS NOT NULL"
+        )
+        [(standbys, late)] = db.simple(
+            "SELECT count(*), count(*) FILTER (WHERE coalesce(sync_state, 'async') = 'async') FROM pg_stat_replication"
+        )
+        number, owner = "0", ""
+        if there == "t":
+            [(number,)] = db.simple("SELECT version FROM engine")
+            owners = db.simple("SELECT address FROM nodes WHERE until > now()")
+            owner = str(owners[0][0]) if owners else ""
+    return ServerFacts(
+        version=str(version),
+        bytes=int(str(size)),
+        schema=int(str(number)),
+        known=migrations()[-1][0],
+        durable=durable == "t",
+        standbys=int(str(standbys)),
+        late=int(str(late)),
+        owner=owner,
+    )

