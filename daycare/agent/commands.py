@@ -38,7 +38,22 @@ MENU: Final[tuple[str, ...]] = (
 )
 # What no plugin may take; the last two are the terminal's own.
 BUILT_IN: Final = frozenset(
-    (*MENU, "start", "reset", "cancel", "approve", "reject", "edit", "undo", "retry", "pair", "quit", "exit")
+    (
+        *MENU,
+        "start",
+        "reset",
+        "cancel",
+        "approve",
+        "reject",
+        "answer",
+        "dismiss",
+        "edit",
+        "undo",
+        "retry",
+        "pair",
+        "quit",
+        "exit",
+    )
 )
 
 

@@ -76,7 +76,9 @@ async def test_a_command_goes_on_in_the_background_until_it_is_stopped_or_its_ag
                 await trio.testing.wait_all_tasks_blocked(0.05)
             while "hello" not in await ask(scene, "shell_runs", run=2):
                 await trio.testing.wait_all_tasks_blocked(0.05)
-            assert _running("7303") and not _running("7301")
+            while not _running("7303"):
+                await trio.testing.wait_all_tasks_blocked(0.05)
+            assert not _running("7301")
             await scene.house.store.agents.set_state(scene.agent.id, "dead", "it is over")
             while _running("7303"):
                 await trio.testing.wait_all_tasks_blocked(0.05)
