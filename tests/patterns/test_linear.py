@@ -52,6 +52,7 @@ BOUNDED: Final[tuple[tuple[str, Bound, str], ...]] = (
         _squeezed(1 << 20),
         "`clean` leaves single blanks, `_END` ends at lines",
     ),
+    ("daycare/store/postgres/schema.py: 'CREATE TRIGGER", lambda text: text[:1_000], "triggers of our own migrations"),
     (LANGUAGE + "sentences.py: f\",?\\\\s+{either('which", _squeezed(1 << 20), "the same"),
 )
 # What is made while the daemon runs: of what.

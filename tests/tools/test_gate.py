@@ -58,6 +58,7 @@ WITHIN = {
     *("shell_runs", "shell_stop"),  # of the agent's own commands alone, which end with it anyway
     "agent_delete",  # hands its person a button
     "react",
+    *("agent_parts", "agent_try", "agent_propose"),  # of a builder: the last asks a person for all that it proposes
     *("list_slack_channels", "send_slack_message"),  # a message is asked for by itself
 }
 WATCHED = {

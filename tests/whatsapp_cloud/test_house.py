@@ -202,7 +202,6 @@ async def test_files_come_in_and_go_out(stage: Stage) -> None:
         ("image", "image/jpeg", b"\xff\xd8\xff\xe0" + bytes(40), ""),
         ("document", "text/plain", b"four words of text", fence("attached", "four words of text")),
         ("document", "application/pdf", b"%PDF-1.4\n%%EOF\n", "not readable: "),
-        ("audio", "audio/ogg", b"OggS" + bytes(40), "not readable: sound is not transcribed"),
     ],
 )
 async def test_bytes_of_a_file_sent_over_whatsapp_reach_the_prompt(

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from daycare.base.errors import DaycareError, UnavailableError
+from daycare.base.errors import DaycareError, SetupError
 from daycare.base.messages import Audio, Message, Text
 from daycare.base.voice_settings import HearingSection
 from daycare.features.voice.command import CommandRunner, VoiceProgram
@@ -186,9 +186,9 @@ def _output(sound: Sound) -> int:
     return max(_TOKENS_MIN, math.ceil(sound.seconds * WORDS_TOKENS_A_S))
 
 
-def nobody() -> UnavailableError:
+def nobody() -> SetupError:
     """Return the error where nothing can hear."""
-    return UnavailableError(
+    return SetupError(
         "VOICE_DEAF",
         "nothing here can listen to voice notes yet",
         hint="[voice.hearing] in config.toml says what listens: doc/use/voice.md",

@@ -44,7 +44,7 @@ class VoiceRoutes:
         """Show who does it."""
         return standing(self._live.now.voice)
 
-    @described({200: HeardFile}, refuses=(503,))
+    @described({200: HeardFile}, refuses=(403, 503))
     async def hear(self, wish: HearFile) -> HeardFile:
         """Listen to a file of the operator's."""
         file = await self._store.files.get(wish.file, self._owner)
@@ -55,7 +55,7 @@ class VoiceRoutes:
         seconds = round(self._clock.steady_s() - began, 3)
         return HeardFile(text=heard.text, language=heard.language, by=heard.by, seconds=seconds)
 
-    @described({200: SpokenText}, refuses=(503,))
+    @described({200: SpokenText}, refuses=(403, 503))
     async def speak(self, wish: SpeakText) -> SpokenText:
         """Speak a text."""
         began = self._clock.steady_s()

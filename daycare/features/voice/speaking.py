@@ -18,7 +18,7 @@ from daycare.agent.kinds import route
 from daycare.agent.steps import Thought
 from daycare.base.clock import Clock
 from daycare.base.error_boundary import error_boundary
-from daycare.base.errors import DaycareError, UnavailableError
+from daycare.base.errors import DaycareError, SetupError, UnavailableError
 from daycare.base.events import VoiceUnspoken
 from daycare.base.messages import File, Message, Origin, Text
 from daycare.base.voice_settings import SpeakingSection, VoiceMode
@@ -36,7 +36,7 @@ from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
 # What nobody wants to hear read out: code, lists, tables, headings, addresses of pages.
-_WRITTEN: Final = re.compile(r"```|^\s*(?:[-*+\u2022]|\d+[.)])\s|^\s*#{1,6}\s|^\s*\||https?://", re.MULTILINE)
+_WRITTEN: Final = re.compile(r"```|^[ \t]*+(?:[-*+\u2022]\s|\d++[.)]\s|#{1,6}\s|\|)|https?://", re.MULTILINE)
 _MARKS: Final = re.compile(r"[*_`~]+")
 
 
@@ -138,7 +138,7 @@ class Speaking:
         known = await self._store.files.find(key, agent.user)
         if known is not None:
             return known
-        failed: DaycareError = UnavailableError(
+        failed: DaycareError = SetupError(
             "VOICE_MUTE", "nothing here can speak yet", hint="[voice.speaking] in config.toml: doc/use/voice.md"
         )
         for mouth in self._mouths(it):

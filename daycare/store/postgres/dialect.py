@@ -98,7 +98,7 @@ class Dialect:
             if numbered:
                 given = _names(tokens, known.number)
                 tokens.append(f" RETURNING {_number(table, known.number, given=given)}")
-        elif known is not None and verb == "UPDATE" and re.match(rf"UPDATE {table} SET {known.number or '-'} =", sql):
+        elif known is not None and known.number and sql.startswith(f"UPDATE {table} SET {known.number} ="):
             numbered = True
             tokens.append(f" RETURNING {_number(table, known.number, given=True)}")
         order: list[int | str] = []

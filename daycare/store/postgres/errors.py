@@ -13,9 +13,9 @@ _WRONG: Final = {  # states of what an operator has to set right
     "42501": ("STORE_FORBIDDEN", "the account needs CREATE on the database: GRANT CREATE ON DATABASE NAME TO ACCOUNT"),
 }
 _SAYS: Final = (  # ... before there is a state
-    (re.compile(r"password authentication failed|no password supplied|role .* does not exist"), "28P01"),
+    (re.compile(r'password authentication failed|no password supplied|role "[^"]*+" does not exist'), "28P01"),
     (re.compile(r"no pg_hba.conf entry|not permitted to log in"), "28000"),
-    (re.compile(r"database .* does not exist"), "3D000"),
+    (re.compile(r'database "[^"]*+" does not exist'), "3D000"),
     (re.compile(r"permission denied for"), "42501"),
 )
 _FULL: Final = ("53100",)
