@@ -184,19 +184,22 @@ class ApprovalRows(Rows):
         *,
         decider: str | None = None,
         states: Sequence[ApprovalState] = (),
+        kind: str | None = None,
         before: int | None = None,
         limit: int = 100,
     ) -> list[Approval]:
         """Return requests, the newest first, beginning below number `before`."""
         among = f"AND state IN ({marks(states)})" if states else ""
         mine = "" if decider is None else "AND decider = ?"
+        alike = "" if kind is None else "AND kind = ?"
         return rows.APPROVALS.find(
             self._reader,
-            f"no < ? {mine} {among} ORDER BY no DESC LIMIT ?",
+            f"no < ? {mine} {among} {alike} ORDER BY no DESC LIMIT ?",
             (
                 2**62 if before is None else before,
                 *(() if decider is None else (decider,)),
                 *map(str, states),
+                *(() if kind is None else (kind,)),
                 limit,
             ),
         )

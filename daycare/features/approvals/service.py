@@ -193,13 +193,13 @@ class ApprovalsService:
         return it
 
     async def withdraw_all(self, kind: str, why: str) -> None:
-        """End all requests of a kind."""
+        """End all requests of a kind. Those of others are not read: one that is damaged must not be in the way."""
         before: int | None = None
-        while page := await self._rows.find(states=[ApprovalState.PENDING], before=before, limit=APPROVALS_PAGE):
+        states = [ApprovalState.PENDING]
+        while page := await self._rows.find(states=states, kind=kind, before=before, limit=APPROVALS_PAGE):
             before = page[-1].no
             for it in page:
-                if it.kind == kind:
-                    await self.withdraw(it.no, why)
+                await self.withdraw(it.no, why)
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
