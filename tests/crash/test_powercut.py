@@ -28,7 +28,7 @@ def test_a_product_that_opens_its_store_with_less_is_found(monkeypatch: pytest.M
         db.pragma("synchronous", weaker)
         return db
 
-    monkeypatch.setattr("daycare.store.sqlite.store.open_writer", open_weaker)
+    monkeypatch.setattr("daycare.store.sqlite.engine.open_writer", open_weaker)
     counts = run(60, 7)
     assert sum(counts[kind] for kind in KINDS) > 5, "lost, or torn in the file itself"
 
