@@ -170,7 +170,7 @@ def test_an_agent_is_built_by_talking_and_made_by_one_yes(network: Network, wind
     model.says("It is there.")
     model.ends()
     page.get_by_role("button", name="Approve").click()
-    expect(page.get_by_text("Nothing waits for a decision.").or_(page.get_by_text("Approved"))).to_be_visible()
+    expect(page.get_by_text("Nothing waits for a decision.").or_(page.get_by_text("Approved")).first).to_be_visible()
     page.goto(page.url.partition("/approvals")[0] + f"/agents{path}")
     expect(page.get_by_text("It is there.")).to_be_visible()
     page.goto(page.url.partition("/agents/")[0] + "/agents/ann/agent/scribe?tab=tools")
