@@ -154,7 +154,7 @@ class _Recall(msgspec.Struct):
 
     numbers: tuple[int, ...] = ()
     scores: tuple[float, ...] = ()
-    took_ms: int = 0
+    took_ms: float = 0.0
     without: str = ""
 
 
