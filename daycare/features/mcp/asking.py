@@ -93,6 +93,7 @@ class AskingCalls:
         """Stop calls whose turns wait for them no more, as a person has stopped these."""
         for key, call in list(self._aside.items()):
             if not self._rows.awaited(key, call.context.turn, call.context.step):
+                del self._aside[key]  # what comes of it is for nobody: told, it would begin a turn of its own
                 call.scope.cancel()
 
     async def _run(self, call: _Call, arguments: dict[str, Any]) -> None:
