@@ -48,6 +48,7 @@ from daycare.features.voice.service import VoiceFeature
 from daycare.features.workspaces import WorkspacesFeature
 from daycare.kernel import Background, Kernel
 from daycare.observe import log
+from daycare.observe.keeper import SetAside
 from daycare.ops.alarm import Alarm
 from daycare.ops.commit_hooks import CommitHooks
 from daycare.ops.connections import Connections
@@ -227,9 +228,10 @@ class Daemon(Kernel):
             nursery.cancel_scope.deadline = trio.current_time() + _CLOSE_S
 
     async def prepare(self) -> None:
-        """Let what agents can do be there before they do it."""
+        """Let what agents can do be there before they do it; what fails of it is told, and ends nothing."""
         for feature in self.features:
-            await feature.prepare()
+            with SetAside(self.bus, self.clock, feature.name, "what it does before the first turn"):
+                await feature.prepare()
 
     def background(self) -> Background:
         """Return what runs beside the turns, by the name that people read when it crashes."""

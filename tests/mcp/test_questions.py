@@ -19,6 +19,7 @@ from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import Approver
 from daycare.features.mcp.frames import QUESTIONS_MAX, QUESTIONS_OPEN_MAX
 from daycare.features.mcp.host.asking import QuestionRefusedError, question
+from daycare.features.mcp.rows import McpToolRows
 from daycare.features.mcp.tools import called
 from daycare.testing.scripted import call
 from daycare.testing.scripted import say as says
@@ -154,6 +155,20 @@ async def test_a_question_that_is_open_when_the_daemon_ends_is_over_and_its_call
         assert (await scene.house.daemon.approvals.ended(it.no)).state is ApprovalState.STALE
         await trio.testing.wait_all_tasks_blocked(0.3)
         assert len(scene.model.history) == before + 1, "neither does its turn go on, nor does another one begin"
+
+
+async def test_a_damaged_question_keeps_no_daemon_from_starting(tmp_path: Path) -> None:
+    stub = Stub(tmp_path / "stub", tool("ask"))
+    async with house_of(tmp_path, location="s.db", stub=stub.settings()) as scene:
+        await approve_all(scene, "stub")
+        await begin(scene)
+        await asked(scene)
+        rows = scene.house.store.of(McpToolRows)
+        await rows._write(lambda tx: tx.run("UPDATE approvals SET action = '{}' WHERE kind = 'question'"))
+    async with house_of(tmp_path, location="s.db", stub=stub.settings()) as scene:
+        scene.model.enqueue(says("Here."))
+        assert await scene.house.talk("hello", key="hello", user="ann") == "Here."
+        assert [it["part"] for it in scene.house.events("row.set_aside")] == ["mcp"]
 
 
 FORM: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string"}}}
