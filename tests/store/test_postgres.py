@@ -181,7 +181,7 @@ def test_a_schema_of_a_newer_daycare_is_refused(database: str) -> None:
     with pytest.raises(BrokenError) as refused:
         schema.prepare(db)
     db.simple("UPDATE engine SET version = version - 1")
-    assert refused.value.code == "STORE_FROM_THE_FUTURE"
+    assert refused.value.code == "STORE_FROM_FUTURE"
     assert schema.prepare(db) == []
 
 

@@ -142,8 +142,8 @@ def prepare(db: PostgresConnection) -> list[str]:
             version = int(text)
         if version > known[-1][0]:
             raise BrokenError(
-                "STORE_FROM_THE_FUTURE",
-                f"opening {db.location.shown}: its schema has version {version}, this daycare knows {known[-1][0]}",
+                "STORE_FROM_FUTURE",
+                f"opening {db.location.shown}: its schema is number {version}, this daycare knows up to {known[-1][0]}",
                 hint="install the newer daycare again",
             )
         missing = [each for each in known if each[0] > version]
