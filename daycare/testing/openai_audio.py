@@ -55,6 +55,7 @@ def heard(it: AudioCall, text: str, seconds: float) -> ScriptedAnswer:
     said: dict[str, Any] = {"text": text, "usage": {"type": "duration", "seconds": math.ceil(seconds)}}
     if str(it.body["model"]).startswith("gpt-"):
         said["usage"] = {"type": "tokens", "input_tokens": math.ceil(10 * seconds), "output_tokens": len(text.split())}
+        said["usage"]["total_tokens"] = said["usage"]["input_tokens"] + said["usage"]["output_tokens"]
     if form == "verbose_json":
         said |= {
             "task": "transcribe",

@@ -12,9 +12,11 @@ import trio
 
 from daycare.base.messages import Image, Message, Part, Text, ToolCall, ToolResult
 from daycare.inference.anthropic import AnthropicProvider
+from daycare.inference.audio import AudioServer
 from daycare.inference.openai import OpenAIProvider
 from daycare.plugin import InferRequest, OutputSpec, ToolSpec
 from daycare.testing.anthropic_server import FakeAnthropic
+from daycare.testing.openai_audio import tone
 from daycare.testing.openai_server import FakeOpenAI
 from tests.inference.wire import AnyProvider, config, run
 from tests.judges.types import faults, strict
@@ -184,3 +186,55 @@ async def test_anthropics_client_reads_what_the_fake_server_answers(nursery: tri
             server.enqueue("no", status=status)
             with pytest.raises(kind, match="no"):
                 await _asks(lambda: client.messages.create(**say))
+
+
+# -- sound -------------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_asked_of_sound_is_what_openais_types_allow(nursery: trio.Nursery) -> None:
+    from openai.types.audio import speech_create_params, transcription_create_params
+
+    async with FakeOpenAI.serve(nursery) as server:
+        ears = AudioServer(config("openai", server.base_url), server.base_url)
+        assert (
+            await ears.transcribe("whisper-1", "note.wav", "audio/wav", tone("hello", "wav"), "de")
+        ).language == "de"
+        await ears.transcribe("gpt-4o-transcribe", "note.wav", "audio/wav", tone("hello", "wav"))
+        assert (await ears.speak("tts-1", "alloy", "hello", "ogg")).startswith(b"OggS")
+        await ears.aclose()
+        noted = ("file", "bytes")  # what the fake notes of the upload, in place of it
+        *heard, spoken = [{k: v for k, v in each.body.items() if k not in noted} for each in server.history]
+    whole = strict("openai.types", transcription_create_params.TranscriptionCreateParamsNonStreaming)
+    for body in heard:
+        assert faults(whole, body | {"file": b"RIFF"}) == []
+        assert faults(whole, body | {"file": b"RIFF", "never": 1})
+    speech = strict("openai.types", speech_create_params.SpeechCreateParams)
+    assert faults(speech, spoken) == []
+    assert faults(speech, spoken | {"response_format": "never"})
+
+
+async def test_openais_client_hears_and_speaks_with_the_fake_server(nursery: trio.Nursery) -> None:
+    import openai
+
+    async with FakeOpenAI.serve(nursery) as server, AsyncExitStack() as closing:
+        client = closing.enter_context(openai.OpenAI(base_url=server.base_url, api_key=KEY, max_retries=0))
+        server.hear = lambda upload: f"{upload.filename} says Gr\u00fc\u00dfe"
+        note = ("note.wav", tone("hello", "wav"))
+        short = await _asks(lambda: client.audio.transcriptions.create(model="gpt-4o-transcribe", file=note))
+        assert short.text == "note.wav says Gr\u00fc\u00dfe"
+        assert faults(strict("openai.types", type(short)), short.to_dict()) == []
+        long = await _asks(
+            lambda: client.audio.transcriptions.create(model="whisper-1", file=note, response_format="verbose_json")
+        )
+        assert (long.text, long.language) == (short.text, "english")
+        assert faults(strict("openai.types", type(long)), long.to_dict()) == []
+        sound = await _asks(
+            lambda: client.audio.speech.create(model="tts-1", voice="alloy", input="hi", response_format="opus").content
+        )
+        assert sound.startswith(b"OggS")
+        with pytest.raises(openai.BadRequestError, match="not compatible"):
+            await _asks(
+                lambda: client.audio.transcriptions.create(
+                    model="gpt-4o-transcribe", file=note, response_format="verbose_json"
+                )
+            )

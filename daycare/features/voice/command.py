@@ -87,8 +87,7 @@ class CommandRunner:
         self._home.mkdir(mode=0o700, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._home, ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            for each, data in given.items():
-                (folder / each).write_bytes(data)
+            await trio.to_thread.run_sync(_put, folder, given)  # twenty megabytes would hold everybody up
             line = program.line(names, stdin or "/dev/null")
             code, told = await self._carried_out(folder, line, program.bounds)
             if code != 0:
@@ -97,7 +96,7 @@ class CommandRunner:
                 what = f"running {Path(program.words[0]).name}: {why}"
                 raise UnavailableError("VOICE_COMMAND", what, hint="try it by hand; daycare voice test FILE")
             found = next((each for each in (folder / wanted, folder / SAID) if each.is_file()), None)
-            return b"" if found is None else _beginning(found)
+            return b"" if found is None else await trio.to_thread.run_sync(_beginning, found)
 
     async def _carried_out(self, folder: Path, line: str, bounds: ShellSection) -> tuple[int | None, str]:
         """Return its status, None if it was stopped, and the end of what it printed besides, or why."""
@@ -148,6 +147,11 @@ async def _plain(folder: Path, line: str, bounds: ShellSection) -> tuple[int | N
             os.killpg(process.pid, signal.SIGKILL)
         with trio.CancelScope(shield=True):
             await process.wait()
+
+
+def _put(folder: Path, given: Mapping[str, bytes]) -> None:
+    for name, data in given.items():
+        (folder / name).write_bytes(data)
 
 
 def _beginning(file: Path) -> bytes:
