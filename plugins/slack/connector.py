@@ -39,7 +39,8 @@ TYPING_S: Final = 90.0  # a status goes after two minutes, or with the reply
 STATUS: Final = "is working on it…"
 OPENED_MAX: Final = 10_000  # people whose conversation with the app is known
 SENT_MAX: Final = 10_000  # messages whose thread is known, for the reactions to them
-FETCH_TRIES: Final = 3  # to fetch a file, when Slack asks to wait
+FETCH_TRIES: Final = 3  # to fetch a file, when Slack asks to wait ...
+FETCH_WAIT_MAX_S: Final = 60.0  # ... so long at most, each time: a turn waits for it
 LOOK_BACK: Final = 50  # messages among which one is looked for that may have arrived
 
 _CAPABLE: Final = Capabilities(
@@ -265,7 +266,7 @@ class SlackConnector(BaseConnector):
             try:
                 return await (await self._slot.wait()).download(reference, max_bytes)
             except BusyError as busy:
-                await trio.sleep(busy.retry_after_s or 1.0)
+                await trio.sleep(min(busy.retry_after_s or 1.0, FETCH_WAIT_MAX_S))
         return await (await self._slot.wait()).download(reference, max_bytes)
 
     def identity(self) -> Identity | None:
