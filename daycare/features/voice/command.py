@@ -87,7 +87,8 @@ class CommandRunner:
         self._home.mkdir(mode=0o700, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._home, ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            await trio.to_thread.run_sync(_put, folder, given)  # twenty megabytes would hold everybody up
+            for each, data in given.items():
+                await trio.Path(folder, each).write_bytes(data)  # off the loop: twenty megabytes would hold it up
             line = program.line(names, stdin or "/dev/null")
             code, told = await self._carried_out(folder, line, program.bounds)
             if code != 0:
@@ -147,11 +148,6 @@ async def _plain(folder: Path, line: str, bounds: ShellSection) -> tuple[int | N
             os.killpg(process.pid, signal.SIGKILL)
         with trio.CancelScope(shield=True):
             await process.wait()
-
-
-def _put(folder: Path, given: Mapping[str, bytes]) -> None:
-    for name, data in given.items():
-        (folder / name).write_bytes(data)
 
 
 def _beginning(file: Path) -> bytes:
