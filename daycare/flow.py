@@ -26,7 +26,7 @@ from daycare.agent.endings import Endings
 from daycare.agent.journal import TurnJournal
 from daycare.agent.kinds import asks_nothing, messages_of, unheard
 from daycare.agent.prompting import Prompter
-from daycare.agent.sending import Sending
+from daycare.agent.sending import DELIVERY_STARTS_MAX, Sending
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.base.clock import Clock
 from daycare.base.connector import Inbound, Outcome, Unreadable
@@ -216,6 +216,8 @@ class Delivery:
         attempt = await with_retry(lambda: self.store.outbox.start(row.seq))
         if attempt == 0:
             return None  # confirmed or given up meanwhile
+        if attempt > DELIVERY_STARTS_MAX:
+            return await sending.cut_short(row, attempt - 1)
         try:
             receipt = await sending.send(row, part)
         except UnavailableError as error:

@@ -20,6 +20,7 @@ from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
 DELIVERY_ATTEMPTS_MAX: Final = 8  # 1 s .. 5 min apart: about ten minutes of a platform being away
+DELIVERY_STARTS_MAX: Final = 16  # tries that ended with the daemon itself among them
 DELIVERY_DEADLINE_S: Final = 60.0
 SPLIT_INLINE_MAX_CHARS: Final = 4_000  # a longer reply is cut in a thread: one of nothing but signs takes 50 ms
 
@@ -163,6 +164,11 @@ class Sending:
             )
             self.bus.publish(failed)
         return retry_s
+
+    async def cut_short(self, row: OutboxRow, tries: int) -> None:
+        """Give up a reply whose tries ended again and again with the daemon itself: it may be what ends it."""
+        ends = UnavailableError("DELIVERY_CUT_SHORT", f"daycare ended in {tries} tries to send it", hint="daycare logs")
+        await self.give_up(row, ends, taken=True)
 
     async def unready(self, row: OutboxRow, error: DaycareError) -> float | None:
         """A reply could not even be made ready: that counts as a try, so that it ends where somebody sees it."""

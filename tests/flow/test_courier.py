@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.agent.sending import DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S
+from daycare.agent.sending import DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S, DELIVERY_STARTS_MAX
 from daycare.base.errors import ForbiddenError, InvalidError, StoreAwayError, UnavailableError
 from daycare.base.limits import OUTBOX_MAX_MESSAGES
 from daycare.connectors.courier import COURIER_PAGE
@@ -124,6 +124,24 @@ async def test_a_reply_that_cannot_be_delivered_becomes_a_dead_letter_and_can_be
         await house.store.dead.replay(letter.no)
         await trio.sleep(1)
         assert texts(pigeon.arrived)[2:] == ["echo: hello"]
+
+
+async def test_a_reply_in_whose_tries_the_daemon_ends_again_and_again_is_given_up(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    pigeon = FakeConnector()
+    pigeon.enqueue(AWAY)
+    async with open_daemon(tmp_path, plugins=[pigeon.plugin()]) as house:
+        await _people(house, "ann")
+        await _say(house, "hello")
+        await trio.sleep(1)
+        [row] = await house.store.outbox.waiting("pigeon")
+        for _ in range(DELIVERY_STARTS_MAX - 1):
+            await house.store.outbox.start(row.seq)
+        await trio.sleep(600)
+        [letter] = await house.store.dead.find()
+        assert (letter.source, letter.code, letter.attempts) == ("outbox", "DELIVERY_CUT_SHORT", 17)
+        assert texts(pigeon.flights).count("echo: hello") == 1, "it is not sent once more"
 
 
 @pytest.mark.parametrize("refusal", [InvalidError("TOO_HEAVY", "no"), ForbiddenError("BLOCKED", "no")])

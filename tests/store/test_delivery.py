@@ -63,6 +63,17 @@ async def test_a_failed_try_says_whether_the_reply_may_have_arrived(store: Store
     assert row is not None and (row.state, row.error) == ("sent", None)
 
 
+async def test_tries_that_end_with_the_daemon_are_spread_out_from_the_third_on(store: Store) -> None:
+    [seq] = await reply(store, "one")
+    waits = []
+    for _ in range(10):
+        await store.outbox.start(seq)
+        row = await store.outbox.get(seq)
+        assert row is not None
+        waits.append(max(row.retry_at - EPOCH_MS, 0) / 1000)
+    assert waits == [0, 0, 8, 18, 32, 50, 72, 98, 128, 162]
+
+
 async def test_past_the_bound_the_oldest_unread_reply_becomes_a_dead_letter(store: Store) -> None:
     seqs = await reply(store, *(str(number) for number in range(OUTBOX_MAX_MESSAGES)))
     assert await store.dead.count() == 0

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError
-from daycare.base.limits import INBOX_MAX_MESSAGES, OUTBOX_MAX_MESSAGES
+from daycare.base.limits import INBOX_MAX_MESSAGES, OUTBOX_MAX_MESSAGES, RETRY_MAX_S
 from daycare.base.messages import Choice, Envelope, EnvelopeKind, File, Origin
 from daycare.store.records import Agent, OutboxRow, Reply, Shows
 from daycare.store.sqlite import letters, mailbox
@@ -71,10 +71,19 @@ class Outbox:
         return await self._write(lambda tx: insert(tx, key, None, trace, reply))
 
     async def start(self, seq: int) -> int:
-        """Journal that a delivery is about to be tried; return which try it is. 0: nothing is left to deliver."""
+        """Journal that a delivery is about to be tried; return which try it is. 0: nothing is left to deliver.
+
+        From the third on, the next one waits ever longer, even if this one ends with the daemon: deaths in quick
+        succession must not use up the tries of a reply.
+        """
 
         def run(tx: Tx) -> int:
-            tx.run("UPDATE outbox SET state = 1, attempts = attempts + 1 WHERE seq = ? AND state < 2", (seq,))
+            tx.run(
+                "UPDATE outbox SET state = 1, attempts = attempts + 1,"
+                " retry_at = CASE WHEN attempts < 2 THEN retry_at ELSE ? + 1000 * min(2 * attempts * attempts, ?) END"
+                " WHERE seq = ? AND state < 2",
+                (tx.now, int(RETRY_MAX_S), seq),
+            )
             row = tx.one("SELECT attempts FROM outbox WHERE seq = ? AND state < 2", (seq,))
             return int(row[0]) if row else 0
 
