@@ -217,7 +217,8 @@ class Delivery:
         if attempt == 0:
             return None  # confirmed or given up meanwhile
         if attempt > DELIVERY_STARTS_MAX:
-            return await sending.cut_short(row, attempt - 1)
+            await sending.cut_short(row, attempt - 1)
+            return None
         try:
             receipt = await sending.send(row, part)
         except UnavailableError as error:

@@ -15,7 +15,6 @@ from daycare.messenger.style import Style
 
 FORMULA_MAX_CHARS: Final = 1_000  # a longer "formula" is two stray dollar signs; bounds the conversion
 INDENT_MAX_LEVELS: Final = 6  # deeper lists leave no room for words on a phone
-LANGUAGE_MAX_CHARS: Final = 32  # of a code block; the longest that highlighters know has 20
 URL_MAX_CHARS: Final = 2_048  # what platforms take as the target of a link
 MARKUP_MAX_CHARS: Final = 250_000  # longer than any reply; past that text is left as it is, parsing would take seconds
 
@@ -25,7 +24,6 @@ _HREF = re.compile(r"""\shref\s*=\s*["']?([^"'\s>]+)""")
 # The server refuses the whole message for a link that it cannot parse: only what surely is one becomes an entity.
 _HOST = r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::(?:[1-9]\d{0,3}|[1-5]\d{4}))?"
 _URL = re.compile(rf"https?://{_HOST}(?:[/?#]\S*)?|tg://[a-z_]\S*")
-_LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]+")
 
 
 def walk(markdown: str, style: Style = Style()) -> list[Run]:  # noqa: B008 -- frozen
@@ -235,9 +233,9 @@ class _Walker:
             self._start_item(self._lists[-1])
         elif tag == "CodeBlock":
             self._block()
-            self._code = []
-            found = _LANGUAGE.match(detail["Fenced"].strip()) if isinstance(detail, dict) else None
-            self._language = found[0] if found and len(found[0]) <= LANGUAGE_MAX_CHARS else ""
+            info = detail["Fenced"].strip() if isinstance(detail, dict) else ""
+            self._language = parsing.language(info)
+            self._code = [f"{info}\n"] if info and not self._language else []  # words that stand there by mistake
         elif tag == "HtmlBlock":
             self._block()
             self._html = []

@@ -28,6 +28,8 @@ CLEAN: Final[dict[int, str | None]] = {
     **{9: "\t", 10: "\n", 11: " ", 12: " ", 13: "\n", 0x2028: "\n", 0x2029: "\n\n"},
 }
 
+LANGUAGE_MAX_CHARS: Final = 32  # of a code block; the longest that highlighters know has 20
+_LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]+")
 _OPTIONS = pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS | pyromark.Options.ENABLE_FOOTNOTES
 _READINGS_MAX = 4  # more than one only where dollars of money and of formulas mix
 _DOLLARS = re.compile(rf"\$(?:[^$\n]{{0,300}}|\$[^$]{{0,300}})(?:{FORMULA.pattern})")  # worth reading as formulas
@@ -38,6 +40,13 @@ def clean(text: str) -> str:
     """Return the text as the server keeps it: valid UTF-16, no controls, `\\n` at the end of lines."""
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return whole.replace("\r\n", "\n").translate(CLEAN)
+
+
+def language(info: str) -> str:
+    """Return the language of a fence, beside which attributes may stand; empty if something else does."""
+    name, *attributes = info.split() or [""]
+    known = len(name) <= LANGUAGE_MAX_CHARS and _LANGUAGE.fullmatch(name)
+    return name if known and all("=" in each or each.startswith("{") for each in attributes) else ""
 
 
 def read(markdown: str) -> tuple[bytes, Iterator[Event]]:

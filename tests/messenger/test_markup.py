@@ -21,6 +21,7 @@ def signed(markdown: str) -> str:
         ("* one\n  + two", "- one\n  - two"),
         ("`a*b*c` **d**", "`a*b*c` *d*"),
         ("```python\nx = **y**\n```", "```\nx = **y**\n```"),
+        ("```look at this\nx\n```", "```\nlook at this\nx\n```"),
         ("[site](https://a.b/c) and [https://a.b](https://a.b)", "site (https://a.b/c) and https://a.b"),
         ("2 * 3 * 4 = 24", "2 * 3 * 4 = 24"),
         ("a\n\n---\n\nb", "a\n\n———\n\nb"),

@@ -126,7 +126,7 @@ class SlackMethods(SlackWorld):
 
     def _append(self, params: Params) -> Answer:
         message = self._stream(params)
-        if "markdown_text" not in params:
+        if "markdown_text" not in params and "chunks" not in params:
             raise SlackRefusedError("no_text")
         message["text"] += self._streamed(params)
         return {"channel": params.text("channel"), "ts": message["ts"]}
@@ -144,11 +144,21 @@ class SlackMethods(SlackWorld):
         return place.messages[ts]
 
     def _streamed(self, params: Params) -> str:
-        text = params.text("markdown_text")
+        text = params.text("markdown_text") + self._chunks(params.text("chunks"))
         if len(text) > STREAM_MAX_CHARS:
             raise SlackRefusedError("msg_too_long")
         check_characters(text)
         return text
+
+    def _chunks(self, raw: str) -> str:
+        """Return the text of a stream that comes in chunks; the fake knows those of text alone."""
+        try:
+            chunks = msgspec.json.decode(raw, type=list[dict[str, str]]) if raw else []
+        except msgspec.MsgspecError:
+            raise SlackRefusedError("invalid_chunks") from None
+        if any(each.keys() != {"type", "text"} or each["type"] != "markdown_text" for each in chunks):
+            raise SlackRefusedError("invalid_chunks")
+        return "".join(each["text"] for each in chunks)
 
     def _status(self, params: Params) -> Answer:
         place, thread = self._place(params.text("channel_id")), params.text("thread_ts")

@@ -217,8 +217,8 @@ class FakeWorkspace(SlackMethods, FakeSlack):
     async def _bytes(self, connection: ServerConnection, request: HttpRequest) -> bool:
         number = request.path.rpartition("/")[2]
         if request.path.startswith("/upload/"):
-            [sent] = request.params().uploads.values() or [None]
-            status = 400 if sent is None else self.uploaded(number, sent.content, sent.content_type)
+            content, media_type = _sent(request)
+            status = self.uploaded(number, content, media_type)
             return await connection.answer(status, b"OK", {"Content-Type": "text/plain"})
         file = self.files.get(number)
         if request.headers.get("authorization") != f"Bearer {TOKEN}":
@@ -226,3 +226,12 @@ class FakeWorkspace(SlackMethods, FakeSlack):
         if file is None:
             return await connection.answer(404, b"", {})
         return await connection.answer(200, file.content, {"Content-Type": file.media_type or "text/plain"})
+
+
+def _sent(request: HttpRequest) -> tuple[bytes, str]:
+    """Return the bytes of an upload and their type: Slack takes a form, or the bytes as they are."""
+    kind = request.headers.get("content-type", "")
+    if not kind.startswith("multipart/"):
+        return request.body, kind
+    [sent] = request.params().uploads.values() or [None]
+    return (b"", "") if sent is None else (sent.content, sent.content_type)

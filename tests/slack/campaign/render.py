@@ -16,6 +16,7 @@ from daycare_plugins.slack.streams import TEXT_MAX_CHARS
 from daycare_plugins.slack.testing.rules import SlackRefusedError, check_arguments
 from daycare_plugins.slack.testing.server import FakeWorkspace
 from daycare_plugins.slack.words import silent
+from tests.judges.slack import faults
 from tests.slack.campaign.documents import SlackAuthor
 from tests.telegram.campaign.report import Report, say
 
@@ -98,6 +99,8 @@ def _taken(slack: FakeWorkspace, method: str, params: dict[str, Any], seed: int,
 
 def _call(slack: FakeWorkspace, method: str, params: dict[str, Any], seed: int, report: Report) -> dict[str, Any]:
     form = Params({name: _field(value) for name, value in params.items() if value is not None})
+    for fault in faults(method, form.values):
+        report.find("refused", f"document {seed}: Slack's own library: {fault}")
     try:
         check_arguments(method, form)
         return slack.methods()[method](form)
