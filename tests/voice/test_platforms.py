@@ -8,16 +8,23 @@ from typing import Any
 import pytest
 import trio
 
+from daycare.base.bridge import FileAt
 from daycare.base.clock import SystemClock
 from daycare.base.voice_settings import HearingSection, SpeakingSection, VoiceSection
 from daycare.config import Config, PluginsSection, ProviderSection
 from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.openai_server import FakeOpenAI
+from daycare_plugins.bridge.testing.platform import platform
+from daycare_plugins.slack import outgoing as _slack_outgoing  # noqa: F401 -- it would block the house's loop
+from daycare_plugins.slack import serving as _slack  # noqa: F401
+from daycare_plugins.slack import socket_mode as _socket_mode  # noqa: F401
+from daycare_plugins.slack.testing.server import APP_TOKEN, TOKEN, FakeWorkspace
 from daycare_plugins.telegram import serving as _telegram  # noqa: F401 -- it would block the house's loop
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from daycare_plugins.whatsapp_cloud import outgoing as _outgoing  # noqa: F401
 from daycare_plugins.whatsapp_cloud import serving as _whatsapp  # noqa: F401
 from daycare_plugins.whatsapp_cloud.testing.server import FakeGraph
+from tests.bridge.helpers import FAKE, QUICK
 from tests.voice.houses import note
 from tests.voice.spoken import Stub
 from tests.whatsapp_cloud.houses import ANN, KEY, free_port, until
@@ -102,6 +109,38 @@ async def test_whatsapp_hears_a_reminder_and_answers_with_a_sound(tmp_path: Path
             graph.send(ANN, "audio", voice)
             await until(lambda: graph.sent(ANN), LATE_S)
             assert await reminders(house, "/ann/whatsapp-cloud") == ["stretch"]
+
+
+async def test_slack_hears_a_clip_and_answers_with_a_sound(tmp_path: Path, stub: Stub) -> None:
+    hearing, speaking = HearingSection(command=stub.command), SpeakingSection(answers="mirror", provider="fake/tts-1")
+    async with FakeOpenAI.serve() as server, FakeWorkspace.serve() as slack:
+        slack.person("U1ANN", "Ann")
+        secrets = {"slack": TOKEN, "slack__app_token": APP_TOKEN}
+        own = {"slack": {"base_url": slack.url}}
+        async with house_of(tmp_path, hearing, speaking, server, own, **secrets) as house:
+            await house.store.people.link("slack:U1ANN", OWNER)
+            clip = slack.file("audio_message.m4a", "audio/mp4", stub.told(REMIND), "slack_audio")
+            slack.say("U1ANN", "", files=(clip,))
+            await until(lambda: slack.sent("U1ANN"), LATE_S)
+            assert await reminders(house, "/ann/slack") == ["stretch"]
+            [answer] = slack.sent("U1ANN")
+            assert [slack.files[each["id"]].content[:4] for each in answer["files"]] == [b"OggS"]
+
+
+async def test_a_bridge_hears_a_reminder(tmp_path: Path, stub: Stub) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    command = [*FAKE, "--platform", str(tmp_path / "p.sock")]
+    own = {"bridge": {"to": {"fake": {"command": command, **QUICK}}}}
+    async with FakeOpenAI.serve() as server, platform(tmp_path / "p.sock") as there:
+        hearing = HearingSection(command=stub.command)
+        async with house_of(home, hearing, SpeakingSection(), server, own) as house:
+            await house.store.people.link("fake:ann", OWNER)
+            await until(lambda: there.connections, LATE_S)
+            (home / "plugins/bridge/fake/in/note.wav").write_bytes(stub.told(REMIND))
+            there.say("ann", "", files=(FileAt(name="note.wav", media_type="audio/wav", path="in/note.wav"),))
+            await until(lambda: there.texts("ann"), LATE_S)
+            assert await reminders(house, "/ann/fake") == ["stretch"]
 
 
 async def test_the_api_hears_a_reminder(tmp_path: Path, stub: Stub) -> None:

@@ -57,7 +57,7 @@ class SlackMethods(SlackWorld):
         url = f"{self.origin}/files/{number}"
         return {"id": number, "name": file.name, "mimetype": file.media_type, "size": len(file.content),
                 "filetype": file.name.rpartition(".")[2], "mode": "hosted", "url_private": url,
-                "url_private_download": url}  # fmt: skip
+                "url_private_download": url} | ({"subtype": file.subtype} if file.subtype else {})  # fmt: skip
 
     # -- messages ----------------------------------------------------------------------------------------------------
 

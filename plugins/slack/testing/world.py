@@ -35,6 +35,7 @@ class FakeSlackFile(msgspec.Struct, kw_only=True):
     id: str
     name: str
     media_type: str = ""
+    subtype: str = ""  # "slack_audio": a clip that was recorded in Slack
     content: bytes = b""
     length: int = 0
     done: bool = False
@@ -147,10 +148,12 @@ class SlackWorld:
         self.push("slash_commands", payload)
         return payload
 
-    def file(self, name: str, media_type: str, content: bytes) -> str:
+    def file(self, name: str, media_type: str, content: bytes, subtype: str = "") -> str:
         """Let there be a file of somebody; return its id."""
         number = f"F{next(self._numbers):09d}"
-        self.files[number] = FakeSlackFile(id=number, name=name, media_type=media_type, content=content, done=True)
+        self.files[number] = FakeSlackFile(
+            id=number, name=name, media_type=media_type, subtype=subtype, content=content, done=True
+        )
         return number
 
     def about_file(self, number: str) -> dict[str, Any]:
