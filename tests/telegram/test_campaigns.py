@@ -132,6 +132,8 @@ def test_the_judge_sees_what_the_model_was_not_told() -> None:
     assert told(*right, earlier=("m1-1",)) == {"astray": 1}
     store.heard = {"m1-1": [1]}
     assert told(*right) == {"mistold": 1}
+    store.given_up = {"m1-1"}  # the daemon died of it each time, before it could ask
+    assert told(*right) == {}
 
 
 def test_the_judge_sees_lost_doubled_and_reordered_messages() -> None:

@@ -62,6 +62,7 @@ class Store:
     rows: dict[str, list[tuple[int, int | None]]] = field(default_factory=dict)  # key: (state, turn)
     heard: dict[str, list[int]] = field(default_factory=dict)  # name: turns that read it
     answered: dict[str, list[int]] = field(default_factory=dict)  # name: turns whose answer names it
+    given_up: set[str] = field(default_factory=set)  # names in turns of which the daemon died too often
     parked: int = 0
     turns: int = 0
 
@@ -72,9 +73,11 @@ def read(db: apsw.Connection) -> Store:
     for key, state, turn in db.execute("SELECT key, state, turn FROM inbox NOT INDEXED ORDER BY seq"):
         entry = int(str(state)), None if turn is None else int(str(turn))
         found.rows.setdefault(str(key), []).append(entry)
-    query = "SELECT turn, messages FROM history WHERE state NOT IN ('continued', 'split') ORDER BY turn"
-    for turn, messages in db.execute(query):
+    query = "SELECT turn, messages, state FROM history WHERE state NOT IN ('continued', 'split') ORDER BY turn"
+    for turn, messages, state in db.execute(query):
         found.turns += 1
+        if state == "parked":
+            found.given_up.update(name for each in _decode_history(str(messages)) for name in names(each.text))
         for message in _decode_history(str(messages)):
             into = found.heard if message.role == "user" else found.answered
             if message.role == "user" or (message.role == "assistant" and not message.tool_calls):
@@ -191,8 +194,8 @@ def judge_told(
                 for wrong in _misheard(heard, by_name[name], excused=excused):
                     report.find("mistold", f"{name}: {wrong}: {heard.text!r:.300}")
     for name in by_name.keys() & store.heard.keys() - known:
-        if by_name[name].edit_of:
-            continue  # one that comes alone and late is noted without asking the model
+        if by_name[name].edit_of or name in store.given_up:
+            continue  # one that comes alone and late is noted without asking the model, as is who was given up on
         report.find("mistold", f"{name} is in the history, and in no request")
 
 
