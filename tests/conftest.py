@@ -6,7 +6,6 @@ import sys
 import zlib
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Final
 
 import pytest
@@ -15,6 +14,7 @@ import trio.testing
 
 from daycare.base.secrecy import forget_hidden
 from daycare.features.memory.loading import load
+from daycare.plugins import discovery
 from daycare.process import tune
 from daycare.testing.clock import patient_clock
 from tests import chance
@@ -34,7 +34,7 @@ structlog.configure(
     ]
 )
 
-_entry_points = cache(entry_points)
+_installed = cache(lambda points=discovery._points: tuple(points()))
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def installed_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is installed stays so, but for the tests of plugins: finding it takes a third of what a house does."""
     if request.path.parent.name != "plugins":
-        monkeypatch.setattr("daycare.plugins.discovery.entry_points", _entry_points)
+        monkeypatch.setattr("daycare.plugins.discovery._points", _installed)
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """The contract of tools: what a model can do, and what a running tool may do and know."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Generic, Protocol, TypedDict, TypeVar
 
 import msgspec
@@ -191,19 +192,11 @@ class StructTool(Generic[A]):
         outlasts: bool | Callable[[A], bool] = False,
         ready: Callable[[], bool] = lambda: True,
     ) -> None:
-        schema = msgspec.json.schema(arguments)
-        flat = dict(schema["$defs"][arguments.__name__])  # providers want an object, not a reference to one
-        flat.pop("title", None)
-        flat.pop("description", None)
-        others = {key: value for key, value in schema["$defs"].items() if key != arguments.__name__}
-        if others:
-            flat["$defs"] = others
-        description = " ".join((arguments.__doc__ or name).split())
-        _shorten(flat)
+        description, schema = _told(arguments)
         self.spec = ToolSpec(
             name=name,
-            description=description,
-            schema=flat,
+            description=description or name,
+            schema=schema,
             group=group,
             reads_private=reads_private,
             reads_outside=reads_outside,
@@ -230,6 +223,20 @@ class StructTool(Generic[A]):
     def outlasts(self, arguments: A) -> bool:
         """Return whether such a call brings about something that outlasts its turn."""
         return self._outlasts(arguments) if callable(self._outlasts) else self._outlasts
+
+
+@lru_cache(maxsize=256)  # more than a daemon has; each daemon of a process makes the same ones
+def _told(arguments: type[msgspec.Struct]) -> tuple[str, dict[str, Any]]:
+    """Return what a model reads of arguments: their docstring and their JSON Schema, which nobody changes."""
+    schema = msgspec.json.schema(arguments)
+    flat = dict(schema["$defs"][arguments.__name__])  # providers want an object, not a reference to one
+    flat.pop("title", None)
+    flat.pop("description", None)
+    others = {key: value for key, value in schema["$defs"].items() if key != arguments.__name__}
+    if others:
+        flat["$defs"] = others
+    _shorten(flat)
+    return " ".join((arguments.__doc__ or "").split()), flat
 
 
 def _shorten(schema: dict[str, Any]) -> None:

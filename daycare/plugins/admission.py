@@ -122,7 +122,7 @@ def _admit(
 
     def set_up() -> tuple[Plugin, dict[str, Connector]]:
         made = plugin.setup(context) if plugin.setup is not None else plugin
-        wrong = flaws(made)
+        wrong = flaws(made) if made is not plugin else []  # that one was judged when it was found
         if not wrong and made.name != plugin.name:
             wrong = [f"setup renamed it to {made.name}"]
         if wrong:

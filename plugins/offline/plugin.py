@@ -362,12 +362,12 @@ def _say(text: str) -> "_Act":
 
 
 _Act = Callable[[_Turn, re.Match[str]], str | None]
-_Rule = tuple[re.Pattern[str], _Act]
+_Rule = tuple[Callable[[str], re.Match[str] | None], _Act]
 
 
 def _rule(pattern: str, act: _Act) -> _Rule:
     polite = r"(?:(?:can|could|will|would) you\s+)?(?:please\s+)?"
-    return re.compile(rf"{polite}(?:{pattern})[\s.!?]*", re.IGNORECASE), act
+    return re.compile(rf"{polite}(?:{pattern})[\s.!?]*", re.IGNORECASE).fullmatch, act
 
 
 _IS: Final = r"(?:\s+(?:is|are|was|were)|['\u2019]s)"
@@ -426,8 +426,8 @@ _SENTENCE: Final[tuple[_Rule, ...]] = (
 
 
 def _match_first(rules: Sequence[_Rule], line: str) -> tuple[_Act, re.Match[str]] | None:
-    for pattern, act in rules:
-        found = pattern.fullmatch(line)
+    for match, act in rules:
+        found = match(line)
         if found:
             return act, found
     return None

@@ -3,7 +3,8 @@
 import ast
 import importlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from re import _compiler, _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, Final, NamedTuple
@@ -13,6 +14,7 @@ _METHODS: Final = ("compile", "sub", "subn", "match", "fullmatch", "search", "sp
 _AT_START: Final = {"match", "fullmatch"}
 _BESIDE: Final = "/testing/"  # runs in tests only
 _MAKES: Final = re.compile(r"^\s*(import re\b|from [\w.]*memory\.patterns import)", re.MULTILINE)  # or has what does
+_OF_A_MODULE: Final = re.compile(r"\.\s*([A-Za-z]\w*)(?=\s*\.\s*(\w+))")
 PUMPS_MIN: Final = 100  # a repeat that ends earlier costs a constant at most
 _ALPHABET: Final = " a1-A.\n\t/_\"'*[(<#:,;=&@|`~!?\\{0zZé\u2028\u4e00"
 _ENDS: Final = ("", "\x00", "\n")
@@ -32,6 +34,7 @@ def files() -> list[str]:
     return [name for name, text in mine.items() if _MAKES.search(text)]
 
 
+@cache
 def _texts() -> dict[str, str]:
     found = sorted([*(ROOT / "daycare").rglob("*.py"), *(ROOT / "plugins").rglob("*.py")])
     return {file.relative_to(ROOT).as_posix(): file.read_text("utf-8") for file in found}
@@ -39,25 +42,27 @@ def _texts() -> dict[str, str]:
 
 def places() -> Iterator[Place]:
     """Yield all there are in `daycare/` and `plugins/`."""
-    seen: set[tuple[str, Any, int, frozenset[str]]] = set()
-    trees = {name: ast.parse(text) for name, text in _texts().items()}
-    elsewhere = _used_elsewhere(trees.values())
-    may_have = frozenset(files())
-    for name, tree in trees.items():
-        if name not in may_have:
-            continue
-        scope = vars(importlib.import_module(_module(name)))
-        used = _used(tree)
-        for held, how in elsewhere.items():
-            if not held.startswith("_"):
-                used[held] = used.get(held, set()) | how
-        for place in (*_called(name, tree, scope, used), *_held(name, scope, used)):
-            if place.pattern is not None:
-                key = (name, place.pattern.pattern, place.pattern.flags, place.anchored)
-                if key in seen:
-                    continue
-                seen.add(key)
-            yield place
+    for name in files():
+        yield from places_in(name)
+
+
+@cache
+def places_in(name: str) -> tuple[Place, ...]:
+    """Return those of one file, each once."""
+    tree, scope = ast.parse(_texts()[name]), vars(importlib.import_module(_module(name)))
+    used = _used(tree)
+    for held, how in _used_elsewhere().items():
+        used[held] = used.get(held, set()) | how
+    seen: set[tuple[Any, int, frozenset[str]]] = set()
+    found = []
+    for place in (*_called(name, tree, scope, used), *_held(name, scope, used)):
+        if place.pattern is not None:
+            key = (place.pattern.pattern, place.pattern.flags, place.anchored)
+            if key in seen:
+                continue
+            seen.add(key)
+        found.append(place)
+    return tuple(found)
 
 
 def _module(name: str) -> str:
@@ -79,13 +84,13 @@ def _used(tree: ast.AST) -> dict[str, set[str]]:
     return used
 
 
-def _used_elsewhere(trees: Iterable[ast.AST]) -> dict[str, set[str]]:
-    """Return the same of names that are read as a module's: `signs.SAYS.match`."""
+@cache
+def _used_elsewhere() -> dict[str, set[str]]:
+    """Return the same of names that are read as a module's: `signs.SAYS.match`; and of what looks like it in texts."""
     used: dict[str, set[str]] = {}
-    for tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
-                used.setdefault(node.value.attr, set()).add(node.attr)
+    for text in _texts().values():
+        for name, method in _OF_A_MODULE.findall(text):
+            used.setdefault(name, set()).add(method)
     return used
 
 
