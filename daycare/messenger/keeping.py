@@ -46,14 +46,18 @@ class Connection(Protocol):
 async def keep(connection: Connection, code: str, doing: str) -> None:
     """Serve until cancelled. Raises nothing: what goes wrong is told to `broken`, with this code."""
     last, pause_s, had = "", PAUSE_S, trio.current_time()
+    told: str | None = None  # why it is off; None while it is not
     while True:
         credential, why = connection.credential()
         if not credential:
             if last:
                 last, had = "", trio.current_time()
-            connection.off(why)
+            if why != told:
+                told = why
+                connection.off(why)
             await trio.sleep(LOOK_S if trio.current_time() - had < SELDOM_AFTER_S else SELDOM_LOOK_S)
             continue
+        told = None
         if credential != last:
             connection.starting()
         last, began = credential, trio.current_time()
