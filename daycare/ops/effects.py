@@ -46,6 +46,8 @@ def leaves(section: msgspec.Struct, at: str = "") -> Iterator[Leaf]:
 
 def changed(before: Config, after: Config) -> list[Leaf]:
     """Return the keys whose values are not the same, with the new ones; what is gone has None."""
+    if msgspec.msgpack.encode(before) == msgspec.msgpack.encode(after):
+        return []  # as at each start, where the file is read a second time
     was = {leaf.key: leaf for leaf in leaves(before)}
     now = {leaf.key: leaf for leaf in leaves(after)}
     gone = [leaf._replace(value=None) for key, leaf in was.items() if key not in now]
