@@ -50,6 +50,8 @@ def _package(name: str) -> str:
 
 def _functions(tree: ast.AST, above: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue  # nothing in it has a name of its own
         here = above
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             here = f"{above}.{node.name}" if above else node.name

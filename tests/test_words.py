@@ -88,8 +88,9 @@ def said() -> Iterator[tuple[str, str]]:
         if "testing" in file.parts or file.name in SILENT:
             continue
         tree = ast.parse(file.read_text("utf-8"))
-        inner = {id(text) for node in ast.walk(tree) if (text := _docstring(node)) is not None}
-        for node in ast.walk(tree):
+        nodes = list(ast.walk(tree))
+        inner = {id(text) for node in nodes if (text := _docstring(node)) is not None}
+        for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
                 yield f"{file.relative_to(ROOT)}:{node.lineno}", node.value
 

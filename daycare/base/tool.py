@@ -228,13 +228,10 @@ class StructTool(Generic[A]):
 @lru_cache(maxsize=256)  # more than a daemon has; each daemon of a process makes the same ones
 def _told(arguments: type[msgspec.Struct]) -> tuple[str, dict[str, Any]]:
     """Return what a model reads of arguments: their docstring and their JSON Schema, which nobody changes."""
-    schema = msgspec.json.schema(arguments)
-    flat = dict(schema["$defs"][arguments.__name__])  # providers want an object, not a reference to one
-    flat.pop("title", None)
-    flat.pop("description", None)
-    others = {key: value for key, value in schema["$defs"].items() if key != arguments.__name__}
-    if others:
-        flat["$defs"] = others
+    kinds = msgspec.json.schema(arguments)["$defs"]
+    made = kinds.pop(arguments.__name__)  # providers want an object, not a reference to one
+    flat = {key: value for key, value in made.items() if key not in ("title", "description")}
+    flat |= {"$defs": kinds} if kinds else {}
     _shorten(flat)
     return " ".join((arguments.__doc__ or "").split()), flat
 

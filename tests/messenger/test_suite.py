@@ -224,7 +224,7 @@ async def bridge(folder: Path) -> AsyncGenerator[Stage, None]:
 
 
 HURRY: Final = 5  # in so much less time than they have do they answer, and is it looked whether they do
-WAITS: Final = {
+WAITS: Final[dict[Callable[[Path], AbstractAsyncContextManager[Stage]], list[str]]] = {
     telegram: [f"daycare_plugins.telegram.client.{name}" for name in ("CONNECT_S", "POOL_S", "CALL_S")],
     cloud: [f"daycare_plugins.whatsapp_cloud.client.{name}" for name in ("CONNECT_S", "CALL_S")],
     slack: [f"daycare_plugins.slack.client.{name}" for name in ("CONNECT_S", "CALL_S")],
