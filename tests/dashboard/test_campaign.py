@@ -38,7 +38,7 @@ def test_a_template_that_forgets_to_escape_is_found(
     rendering._environment.cache_clear()
     monkeypatch.setattr(rendering._environment(), "autoescape", False)
     try:
-        assert scripting.answered(browser, home, Random(1), 1)["harm"]
+        assert scripting.answered(browser, home, Random(1), 1, till_harm=True)["harm"]
     finally:
         rendering._environment.cache_clear()
 

@@ -73,16 +73,20 @@ def stored(browser: Browser, network: Network) -> dict[str, Any]:
     return _looked(browser, network)
 
 
-def answered(browser: Browser, network: Network, rng: Random, rounds: int) -> dict[str, Any]:
-    """Look at every page while each text that the API answers is hostile."""
+def answered(
+    browser: Browser, network: Network, rng: Random, rounds: int, *, till_harm: bool = False
+) -> dict[str, Any]:
+    """Look at every page while each text that the API answers is hostile, or only up to one that does harm."""
     poison = Poison(rng)
     with poison.given():
-        seen = [_looked(browser, network, poison) for _ in range(rounds)]
+        seen = [_looked(browser, network, poison, till_harm=till_harm) for _ in range(rounds)]
     harm = [what for each in seen for what in each["harm"]]
     return {"opened": sum(each["opened"] for each in seen), "places": len(poison.places), "harm": harm}
 
 
-def _looked(browser: Browser, network: Network, poison: Poison | None = None) -> dict[str, Any]:
+def _looked(
+    browser: Browser, network: Network, poison: Poison | None = None, *, till_harm: bool = False
+) -> dict[str, Any]:
     markup, where = list[str](), addresses(network, "operator")
     with watched(browser, network, "operator") as windows:
         if poison is not None:
@@ -90,6 +94,8 @@ def _looked(browser: Browser, network: Network, poison: Poison | None = None) ->
         page = windows.open("/")
         for address in where:
             markup += [f"{address}: {each}" for each in _seen(windows, page, address)]
+            if till_harm and (markup or windows.harm):
+                break
         if poison is None:
             windows.go(page, "/agents/ann/direct")
             for text in CORPUS[:: len(CORPUS) // 6]:
