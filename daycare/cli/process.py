@@ -62,11 +62,17 @@ def stop(cli: Cli) -> None:
 
     Running turns may finish for 8 s; what is left goes on after the next start.
     """
-    client, lock = Client(Home(cli.home).socket), HomeLock(Home(cli.home))
-    before = running(client, cli.home)
-    client.call("POST", "/v1/shutdown", {"reason": "daycare stop"})
+    cli.out({"stopped": end_daemon(cli.home, "daycare stop")}, lambda _: "stopped")
+
+
+def end_daemon(home: Path, reason: str) -> int:
+    """Let the daemon of a home end, and return the number of its process once it is gone."""
+    client, lock = Client(Home(home).socket), HomeLock(Home(home))
+    before = running(client, home)
+    client.call("POST", "/v1/shutdown", {"reason": reason})
     _until(lambda: client.status() is None and lock.holder() is None, GONE_S, "stop", before["pid"])
-    cli.out({"stopped": before["pid"]}, lambda _: "stopped")
+    pid: int = before["pid"]
+    return pid
 
 
 def restart(cli: Cli) -> None:

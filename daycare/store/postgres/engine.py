@@ -9,6 +9,7 @@ import trio
 
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.store.moving import note as notes
 from daycare.store.postgres import schema
 from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
 from daycare.store.postgres.location import ServerLocation
@@ -95,6 +96,7 @@ def open_engine(location: str, clock: Clock, rows: Sequence[type[Rows]], inline:
     where, followers = ServerLocation(location), followers_of(rows)
     with ExitStack() as opened:
         server = opened.enter_context(closing(PostgresConnection(where, schema.dialect())))
+        notes.refuse(notes.read(server, notes.OF_A_SERVER), where.shown)
         schema.prepare(server)
         ownership = Ownership(server)
         ownership.claim()

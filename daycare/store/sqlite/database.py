@@ -15,6 +15,7 @@ import apsw
 
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError, UnavailableError
 from daycare.base.limits import START_CHECK_MAX_BYTES
+from daycare.store.moving import note as notes
 from daycare.store.sqlite.sql import bound
 
 SNAPSHOTS_KEPT: Final = 3  # of before upgrades: three releases to go back
@@ -56,6 +57,7 @@ def open_writer(location: str, vfs: str | None = None) -> apsw.Connection:
             f"cache_size = -{_CACHE_KIB}",
         ):
             db.execute(f"PRAGMA {pragma}").fetchall()
+        notes.refuse(notes.read(db, notes.OF_A_FILE), location)
         migrate(db, location)
         opened.pop_all()
     return db

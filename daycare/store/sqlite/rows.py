@@ -47,16 +47,28 @@ class Table(NamedTuple):
     watched: bool = False
 
 
+class WordIndex(NamedTuple):
+    """Words that are kept of the rows of a table, for who writes such rows himself.
+
+    `add` is given the open database and the keys of rows that have just come, `drop` of those that are about to go.
+    """
+
+    table: str
+    add: Callable[[apsw.Connection, Sequence[tuple[Any, ...]]], None]
+    drop: Callable[[apsw.Connection, Sequence[tuple[Any, ...]]], None]
+
+
 class Rows:
     """Reads and writes the tables of a capability; each store has one of a class, see `Store.of`.
 
     `followers` are what it does in the transactions of the core, made once for each store. `is_done` is the condition
-    that it needs a turn, whose row is `t`, no longer: until then no turn is deleted.
+    that it needs a turn, whose row is `t`, no longer: until then no turn is deleted. `indexes` are made of its rows.
     """
 
     tables: ClassVar[tuple[Table, ...]] = ()
     followers: ClassVar[tuple[type[Follower], ...]] = ()
     is_done: ClassVar[str] = ""
+    indexes: ClassVar[tuple[WordIndex, ...]] = ()
 
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers, clock: Clock) -> None:
         self._writer = writer
@@ -92,3 +104,8 @@ def followers_of(rows: Sequence[type[Rows]]) -> Followers:
 def tables_of(rows: Sequence[type[Rows]]) -> tuple[Table, ...]:
     """Return the tables of capabilities."""
     return tuple(table for each in rows for table in each.tables)
+
+
+def indexes_of(rows: Sequence[type[Rows]]) -> tuple[WordIndex, ...]:
+    """Return the indexes of words of capabilities."""
+    return tuple(index for each in rows for index in each.indexes)

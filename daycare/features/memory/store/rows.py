@@ -12,6 +12,7 @@ from daycare.features.memory.store.followers import MemoryFollower
 from daycare.features.memory.store.forgetting import MemoryForgetting
 from daycare.features.memory.store.log import MemoryLog
 from daycare.features.memory.store.search import MemoryReads
+from daycare.features.memory.store.stored import WORDS
 from daycare.features.memory.store.vectors import MemoryVectors
 from daycare.store.records_metrics import Vectors
 from daycare.store.sqlite.database import count
@@ -46,6 +47,7 @@ class MemoryRows(
         Table("memory_vectors", again=_VECTORS),
     )
     followers: ClassVar = (MemoryFollower,)
+    indexes: ClassVar = (WORDS,)
     is_done: ClassVar = "EXISTS (SELECT 1 FROM memory_logged l WHERE t.turn BETWEEN l.first AND l.last)"
 
     @classmethod

@@ -15,6 +15,7 @@ from daycare.base.memories import EntityPart, FactPart, NewMemory, Tier
 from daycare.base.messages import Origin
 from daycare.features.memory.store.records import StoredMemory
 from daycare.store.sqlite.database import count
+from daycare.store.sqlite.rows import WordIndex
 from daycare.store.sqlite.sql import Select, fetch, those
 from daycare.store.sqlite.stems import stemmer
 from daycare.store.sqlite.writer import Tx
@@ -82,6 +83,29 @@ def words_of(scope: int, stems: Sequence[str]) -> str:
 
 _INDEX: Final = "INSERT INTO memory_words (rowid, words) VALUES (?, ?)"
 _UNINDEX: Final = "INSERT INTO memory_words (memory_words, rowid, words) VALUES ('delete', ?, ?)"
+
+
+def _rows_come(db: apsw.Connection, keys: Sequence[tuple[Any, ...]]) -> None:
+    db.executemany(_INDEX, _words_in(db, keys))
+
+
+def _rows_go(db: apsw.Connection, keys: Sequence[tuple[Any, ...]]) -> None:
+    db.executemany(_UNINDEX, _words_in(db, keys))
+
+
+def _words_in(db: apsw.Connection, keys: Sequence[tuple[Any, ...]]) -> list[tuple[int, str]]:
+    """Return the words of memories as the index has them, by their numbers."""
+    stems = stemmer(db)
+    rows = fetch(
+        db,
+        "SELECT no, coalesce(indexed, text) FROM memories WHERE no IN (SELECT value FROM carray(?))"
+        " AND text IS NOT NULL ORDER BY no",
+        (those(no for (no,) in keys),),
+    )
+    return [(no, words_of(no >> SCOPE_BITS, stems(text))) for no, text in rows]
+
+
+WORDS: Final = WordIndex("memories", add=_rows_come, drop=_rows_go)
 
 
 # -- new ones ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Moving a store from one engine to another: every row, compared on both sides, from wherever an earlier try ended."""
