@@ -35,6 +35,7 @@ _FREE_MAX: Final = 8  # databases kept for the next test, each with a connection
 NAMED: Final = "DAYCARE_TEST_POSTGRES"
 _free: list["Database"] = []  # emptied, for the next test
 _used: list["Database"] = []
+_bare: list[str] = []  # names of databases without a schema
 _made: dict[str, str] = {}  # addresses of stores that are files elsewhere, by their location
 
 
@@ -108,6 +109,13 @@ def database() -> str:
     return found.address
 
 
+def empty_database() -> str:
+    """Return the address of a database in which nothing is yet, no schema either."""
+    _bare.append(f"daycare_{uuid.uuid4().hex}")
+    _admin().simple(f"CREATE DATABASE {_bare[-1]} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
+    return urlunsplit(urlsplit(server())._replace(path=f"/{_bare[-1]}"))
+
+
 def instead(location: str, clock: Clock, rows: Sequence[type[Rows]], inline: bool, vfs: str | None) -> Engine:
     """Open a database on the server in the place of a file, the same one for the same file, or of one in memory."""
     if location == "memory:":
@@ -134,3 +142,5 @@ def drop_all() -> None:
     """Drop what was made for tests."""
     while _free:
         _free.pop().drop()
+    while _bare:
+        _admin().simple(f"DROP DATABASE IF EXISTS {_bare.pop()} WITH (FORCE)")

@@ -6,6 +6,7 @@ left, the target becomes a store like any other, the source says that it was lef
 
 import fcntl
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -267,7 +268,7 @@ class _Moving:
             raise BusyError(
                 "MOVE_WAITS",
                 f"moving {self._source.location}: everything is copied so far; the last step needs the daemon stopped",
-                hint=f"daycare migrate-store --to {shown(self._wish.to)} --stop",
+                hint=f"daycare migrate-store --to {shlex.quote(shown(self._wish.to))} --stop",
             )
         deadline = time.monotonic() + _LOCK_WAIT_S
         while True:
@@ -285,6 +286,7 @@ class _Moving:
         self._doing = "comparing every row"
         source.hold()
         tables = copier.settle()
+        target.complete()
         now_ms = round(time.time() * 1000)
         leaving = MoveNote(state="leaving", other=target.location, at=now_ms)
         source.leave(leaving)

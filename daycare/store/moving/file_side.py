@@ -140,8 +140,8 @@ class FileSide:
                 words.drop(db, keys)
             db.executemany(f"DELETE FROM {table.name} WHERE {where}", keys)
 
-    def finish(self, note: MoveNote | None) -> None:
-        """Let it be a database like any other."""
+    def complete(self) -> None:
+        """Check that each row names others that are there; this connection does not at each."""
         wrong = self._writing().execute("PRAGMA foreign_key_check").fetchone()
         if wrong is not None:
             raise BrokenError(
@@ -149,6 +149,9 @@ class FileSide:
                 f"moving to {self.location}: a row of {wrong[0]} names one of {wrong[2]} that is not there",
                 hint="daycare doctor of the source; please report it with the log",
             )
+
+    def finish(self, note: MoveNote | None) -> None:
+        """Let it be a database like any other."""
         self._writing().execute("PRAGMA synchronous = FULL").fetchall()
         self.set_note(note)
         self._writing().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

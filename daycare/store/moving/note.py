@@ -1,5 +1,6 @@
 """What a database says of a move that it is part of, so that nobody opens half of one, or the one that was left."""
 
+import shlex
 from typing import Any, Final, Literal
 
 import msgspec
@@ -67,9 +68,9 @@ def refuse(note: MoveNote | None, location: str) -> None:
     way = f"from {note.other} into it" if note.state == "arriving" else f"of it to {note.other}"
     hint = (
         "to finish it, let [store] location in config.toml name the source, then: daycare migrate-store --to"
-        f" {location}; to give it up, use the source, and delete this one"
+        f" {shlex.quote(location)}; to give it up, use the source, and delete this one"
         if note.state == "arriving"
-        else f"to finish it: daycare migrate-store --to {note.other}; to give it up: daycare migrate-store --undo"
+        else f"to finish it: daycare migrate-store --to {shlex.quote(note.other)}; to give it up: daycare migrate-store --undo"
     )
     raise BrokenError(
         "STORE_HALF_MOVED", f"opening {location}: a move {way} was interrupted, {when(note.at)}", hint=hint

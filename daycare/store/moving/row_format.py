@@ -30,11 +30,12 @@ _DECODE: Final[dict[str, Callable[[bytes], Any]]] = {
 def encoder(table: MovedTable, location: str, nul: Nul) -> Callable[[Sequence[Any]], bytes]:
     """Return what makes bytes of a row. It raises `BrokenError` MOVE_UNFIT for a value that the column cannot hold."""
     head = _COLUMNS.pack(len(table.columns))
-    types = [_TYPES[kind] for kind in table.kinds]
+    types: list[Any] = [_TYPES[kind] for kind in table.kinds]
     size, number = _SIZE.pack, _NUMBER.pack
 
     def encode(row: Sequence[Any]) -> bytes:
         parts = [head]
+        value: Any
         for value, kind in zip(row, types, strict=True):
             if value is None:
                 parts.append(_NULL)
@@ -43,7 +44,7 @@ def encoder(table: MovedTable, location: str, nul: Nul) -> Callable[[Sequence[An
             elif kind is int:
                 parts.append(number(8, value))
             else:
-                data = value
+                data: Any = value
                 if kind is str:
                     data = value.encode()
                     if nul != "keep" and b"\0" in data:

@@ -21,6 +21,8 @@ from daycare.store.sqlite.rows import WordIndex
 
 ANSWER_MAX_S: Final = 600.0  # a key of another table is looked up for each row
 OWNER_GONE_S: Final = 15.0  # that a daycare which was killed still counts as there
+OTHER_GONE_S: Final = 10.0  # that the server needs to notice that a move was killed
+_RETRY_S: Final = 0.1
 _DROPPED: Final = 500  # rows of one statement
 _LOCK: Final = 0x6D6F7665
 _KEYS: Final = (
@@ -111,10 +113,10 @@ class ServerSide:
                     f"moving {self.location}: a daycare works on it, on {owners[0][0]}",
                     hint="stop that one, and do it again: what was copied is kept",
                 )
-            time.sleep(0.2)
+            time.sleep(_RETRY_S)
 
     def begin(self, note: MoveNote) -> None:
-        """Let it be a target: no trigger counts, and no key is looked up in another table until `finish`."""
+        """Let it be a target: no trigger counts, and no key is looked up in another table until `complete`."""
         before = self.note()
         with self._transaction() as db:
             held = before.held if before is not None else ""
@@ -143,19 +145,28 @@ class ServerSide:
                 which = ", ".join(map(_literals, keys[at : at + _DROPPED]))
                 db.simple(f"DELETE FROM {table.name} WHERE ({table.key}) IN (VALUES {which})")
 
-    def finish(self, note: MoveNote | None) -> None:
-        """Let it be a database like any other, in one transaction: keys, triggers, numbers, and what it says."""
+    def complete(self) -> None:
+        """Let keys and triggers work again, and numbers go on behind the last; in one transaction."""
         before = self.note()
+        assert before is not None, "it was begun"
         with self._transaction() as db:
-            for table, name, text in msgspec.json.decode(before.held) if before is not None and before.held else ():
-                db.simple(f'ALTER TABLE "{table}" ADD CONSTRAINT "{name}" {text}')
+            for table, name, text in msgspec.json.decode(before.held or "[]"):
+                try:
+                    db.simple(f'ALTER TABLE "{table}" ADD CONSTRAINT "{name}" {text}')
+                except StatementError as error:
+                    raise BrokenError(
+                        "MOVE_DIFFERS",
+                        f"moving to {self.location}: a row of {table} names one of another table that is not there",
+                        hint="daycare doctor of the source; please report it with the log",
+                    ) from error
             for each in moved_tables():
                 db.simple(f"ALTER TABLE {each.name} ENABLE TRIGGER USER")
             schema.number_again(db)
-            if note is None:
-                notes.remove(db)
-            else:
-                notes.write(db, note)
+            notes.write(db, msgspec.structs.replace(before, held=""))
+
+    def finish(self, note: MoveNote | None) -> None:
+        """Let it be a database like any other."""
+        self.set_note(note)
 
     def tidy(self) -> None:
         """Let the server look at what is in its tables, so that it plans well."""
@@ -170,11 +181,16 @@ class ServerSide:
 
     def _writing(self) -> PostgresConnection:
         if self._write is None:
-            self._write = _connect(self._where)
-            if self._write.simple(f"SELECT pg_try_advisory_lock({_LOCK})") != [("t",)]:
-                raise BusyError(
-                    "MOVE_RUNS", f"moving to {self.location}: another move writes to it", hint="wait for that one"
-                )
+            write = _connect(self._where)
+            deadline = time.monotonic() + OTHER_GONE_S
+            while write.simple(f"SELECT pg_try_advisory_lock({_LOCK})") != [("t",)]:
+                if time.monotonic() > deadline:
+                    write.close()
+                    raise BusyError(
+                        "MOVE_RUNS", f"moving to {self.location}: another move writes to it", hint="wait for that one"
+                    )
+                time.sleep(_RETRY_S)
+            self._write = write
         return self._write
 
     @contextmanager

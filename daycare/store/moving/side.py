@@ -53,7 +53,7 @@ class TargetSide(Side, Protocol):
     """A database that is written."""
 
     def begin(self, note: MoveNote) -> None:
-        """Make the schema if it is not there, and let what keeps rows consistent wait until `finish`."""
+        """Make the schema if it is not there, and let what keeps rows consistent wait until `complete`."""
 
     def put(self, table: MovedTable, rows: Sequence[bytes], words: WordIndex | None) -> None:
         """Add rows, and their words to an index."""
@@ -61,8 +61,11 @@ class TargetSide(Side, Protocol):
     def drop(self, table: MovedTable, keys: Sequence[Key], words: WordIndex | None) -> None:
         """Delete rows, and their words from an index."""
 
+    def complete(self) -> None:
+        """Let it keep its rows consistent by itself again. Raises `BrokenError` MOVE_DIFFERS where they are not."""
+
     def finish(self, note: MoveNote | None) -> None:
-        """Let it be a database like any other, in one transaction."""
+        """Let it be a database like any other, which says this; what it says is on the disk."""
 
     def tidy(self) -> None:
         """Do what lets it be quick, once nobody waits any more."""
