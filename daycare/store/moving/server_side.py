@@ -67,9 +67,15 @@ class ServerSide:
     def rows(self, table: MovedTable, after: Key | None) -> Iterator[bytes]:
         """Yield the rows of a table in the order of its key, those behind one of it."""
         where = "" if after is None else f" WHERE ({table.key}) > {_literals(after)}"
-        yield from self._read.copy_out(
-            f"COPY (SELECT {table.listed} FROM {table.name}{where} ORDER BY {table.key}) TO STDOUT (FORMAT binary)"
-        )
+        what = f"COPY (SELECT {table.listed} FROM {table.name}{where} ORDER BY {table.key}) TO STDOUT (FORMAT binary)"
+        held = self._read.in_transaction
+        if held:
+            self._read.simple("SAVEPOINT reading")  # who stops half-way cancels it, which would end the view
+        try:
+            yield from self._read.copy_out(what)
+        finally:
+            if held and self._read.is_open:
+                self._read.simple("ROLLBACK TO reading; RELEASE reading")
 
     def unfit(self, table: MovedTable, most: int) -> list[tuple[Key, str]]:
         """Return nothing: PostgreSQL's texts have no NUL characters."""
