@@ -109,11 +109,18 @@ def database() -> str:
     return found.address
 
 
-def empty_database() -> str:
+def empty_database(encoding: str = "UTF8") -> str:
     """Return the address of a database in which nothing is yet, no schema either."""
     _bare.append(f"daycare_{uuid.uuid4().hex}")
-    _admin().simple(f"CREATE DATABASE {_bare[-1]} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
+    _admin().simple(f"CREATE DATABASE {_bare[-1]} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
     return urlunsplit(urlsplit(server())._replace(path=f"/{_bare[-1]}"))
+
+
+def emptied(address: str) -> None:
+    """Let nothing of daycare be in a database any more."""
+    db = PostgresConnection(ServerLocation(address), schema.dialect())
+    db.simple("DROP SCHEMA daycare CASCADE")
+    db.close()
 
 
 def instead(location: str, clock: Clock, rows: Sequence[type[Rows]], inline: bool, vfs: str | None) -> Engine:

@@ -186,7 +186,7 @@ class _Moving:
         now_ms = round(time.time() * 1000)
         source = self._source
         said = source.note()
-        if said is not None and said.state == "leaving" and self._has_arrived():
+        if said is not None and said.state in ("leaving", "left") and self._has_arrived():
             source.set_note(msgspec.structs.replace(said, state="left"))
             return report
         target, aside = opening.open_target(self._target_at, now_ms)
@@ -223,18 +223,15 @@ class _Moving:
                 f"moving {self._source.location}: a move from {source.other} into it is not finished",
                 hint="let [store] location in config.toml name that one, and finish it first",
             )
+        if source is not None and source.state in ("leaving", "left") and self._has_arrived():
+            return  # an earlier try had only to say so
         if source is not None and source.state == "left":
             raise ConflictError(
                 "STORE_MOVED",
                 f"moving {self._source.location}: it was moved to {source.other} already",
                 hint=f'write location = "{source.other}" under [store] in config.toml',
             )
-        try:
-            target = opening.look_at_target(self._target_at)
-        except ConflictError:
-            if source is not None and source.state == "leaving" and self._has_arrived():
-                return
-            raise
+        target = opening.look_at_target(self._target_at)
         if target is not None and target.state == "arriving" and target.other != self._source.location:
             raise ConflictError(
                 "MOVE_TARGET_TAKEN",
@@ -243,8 +240,12 @@ class _Moving:
             )
 
     def _has_arrived(self) -> bool:
-        """Whether an earlier try had only to tell the source that it was left."""
-        with closing(opening.open_source(self._target_at)) as target:
+        """Whether the target is a whole store that came from this source."""
+        try:
+            target = opening.open_source(self._target_at)
+        except (NotFoundError, BrokenError, ConflictError):
+            return False
+        with closing(target):
             note = target.note()
             return note is not None and (note.state, note.other) == ("arrived", self._source.location)
 

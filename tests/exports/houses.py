@@ -37,10 +37,10 @@ QUIET_S = 500.0  # until workers have looked at what was said
 
 
 @asynccontextmanager
-async def house_at(folder: Path) -> AsyncIterator[TestDaemon]:
-    """Open a house over a file in `folder`."""
+async def house_at(folder: Path, location: str = "daycare.db") -> AsyncIterator[TestDaemon]:
+    """Open a house over a file in `folder`, or over another store."""
     folder.mkdir(exist_ok=True)
-    async with open_daemon(folder, config=CONFIG, location="daycare.db", curates=True) as house:
+    async with open_daemon(folder, config=CONFIG, location=location, curates=True) as house:
         if await house.store.people.get("bob") is None:
             await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
         yield house

@@ -19,8 +19,8 @@ from typing import Any, Final
 from daycare.base.errors import BrokenError, NotFoundError
 from daycare.ops import moving
 from daycare.store.home import Home
-from daycare.store.moving import note as notes
 from daycare.store.moving import file_side, opening, server_side
+from daycare.store.moving import note as notes
 from tests.moves import stores
 
 _STEPS: Final = ("begin", "put", "drop", "complete", "leave", "finish", "set_note")  # of a side, each some commits
@@ -139,9 +139,8 @@ class Campaign:
                     doom.await_step()
                 moving.move(home, moving.MoveRequest(to=target), stop=lambda: False)
                 os._exit(0)
-            except BaseException:
+            finally:  # whatever it was
                 traceback.print_exc()
-            finally:
                 os._exit(1)
         deadline = time.monotonic() + doom.wait_s if doom is not None and doom.wait_s else None
         while True:

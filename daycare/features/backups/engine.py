@@ -18,7 +18,7 @@ from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoun
 from daycare.base.health import Finding
 from daycare.base.limits import BACKUP_LATE, EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import hide
-from daycare.base.store_location import is_server
+from daycare.base.store_location import is_server, shown
 from daycare.features.backups.archive import BackupManifest, opened
 from daycare.features.backups.backup_store import (
     StoredBackup,
@@ -112,7 +112,7 @@ class Backups:
 
         def work(check: Callable[[], None]) -> BackupManifest:
             making = Making(
-                self._home, self._store.location, self._clock.now_ms(), with_key, check=check, progress=progress
+                self._home, self._location(), self._clock.now_ms(), with_key, check=check, progress=progress
             )
             return making.write(file)
 
@@ -122,7 +122,9 @@ class Backups:
             file.seek(0)
         except BrokenError as error:
             file.close()
-            if error.code == "STORE_CORRUPT":  # the copy is; is what was copied?
+            if error.code == "STORE_CORRUPT" and not is_server(
+                self._store.location
+            ):  # the copy is; is what was copied?
                 damage = await _apart(lambda _: check(self._store.location))
                 if damage is not None:
                     self._store.doubt(damage)
@@ -167,14 +169,15 @@ class Backups:
             await trio.sleep(BACKUP_LOOK_S)
             await self.look()
 
-    def _of_no_file(self) -> bool:
-        """Whether there is nothing here to make backups of: those of a server are its operator's."""
-        return self._store.location == MEMORY or is_server(self._store.location)
+    def _location(self) -> str:
+        """Return where the store is, as it is opened: that of a server is shown without what only this machine has."""
+        set_ = self._live.now.store.location
+        return set_ if is_server(set_) and shown(set_) == self._store.location else self._store.location
 
     async def look(self) -> None:
         """Make one if it is due."""
         every, now_ms, now_s = self.section.every_ms, self._clock.now_ms(), self._clock.steady_s()
-        if not every or self._of_no_file() or now_s < self._failed_at + BACKUP_RETRY_S:
+        if not every or self._store.location == MEMORY or now_s < self._failed_at + BACKUP_RETRY_S:
             return
         last = self._last()
         if last is not None and last[0] <= now_ms < last[0] + every:

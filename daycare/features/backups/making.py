@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from daycare import __version__
+from daycare import __version__, features
 from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import BACKUP_FILES_MAX, EXPORT_CHUNK_BYTES
-from daycare.base.store_location import refuse_server
+from daycare.base.store_location import is_server, shown
 from daycare.features.backups.archive import (
     CONFIG,
     DATABASE,
@@ -32,7 +32,9 @@ from daycare.features.backups.archive import (
 )
 from daycare.features.backups.backup_store import writing
 from daycare.store.home import MEMORY, Home
+from daycare.store.moving.whole import copy_to_file
 from daycare.store.sqlite import copies
+from daycare.store.sqlite.rows import indexes_of
 
 BACKUP_FOLDER_MAX_BYTES: Final = 64 * 1024 * 1024  # of a plugin's folder: sessions and indexes, no collections of media
 
@@ -76,18 +78,13 @@ class Making:
             raise InvalidError(
                 "STORE_IN_MEMORY", "making a backup: the messages are in memory", hint="[store] location"
             )
-        refuse_server(
-            self.location,
-            "making a backup",
-            f"pg_dump -Fc DATABASE > daycare.dump, or your server's own backups; keep {self.home.key_file} beside it",
-        )
-        if not Path(self.location).exists():
+        if not is_server(self.location) and not Path(self.location).exists():
             raise NotFoundError("STORE_MISSING", f"making a backup: there is no {self.location}", hint="daycare init")
         sweep(self.home)
         with writing(self.home.path), _folder(self.home) as folder:
             self.progress.stage = "copying"
             database = folder / "database"
-            copies.copy(self.location, database, check=self.check, pause=self.pause)
+            self._copy(database)
             self.progress.stage = "checking"
             facts = self._examined(database)
             self._packed.append(measured(DATABASE, database, self.check))
@@ -110,13 +107,19 @@ class Making:
             write(target, manifest, self._packed, self._tell)
         return manifest
 
+    def _copy(self, database: Path) -> None:
+        if is_server(self.location):
+            copy_to_file(self.location, database, indexes_of(features.rows()), self.check)
+        else:
+            copies.copy(self.location, database, check=self.check, pause=self.pause)
+
     def _examined(self, copy: Path) -> copies.DatabaseFacts:
         try:
             return copies.examine(copy, check=self.check)
         except BrokenError as error:
             raise BrokenError(
                 error.code,
-                f"making a backup: the copy of {self.location} is damaged, and was not kept: {error.message}",
+                f"making a backup: the copy of {shown(self.location)} is damaged, and was not kept: {error.message}",
                 hint=error.hint,
             ) from error
 

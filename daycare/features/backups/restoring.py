@@ -13,7 +13,9 @@ from typing import Final
 
 import msgspec
 
+from daycare import features
 from daycare.base.errors import BrokenError, ConflictError, DaycareError, InvalidError, NotFoundError, UnavailableError
+from daycare.base.store_location import is_server, shown
 from daycare.base.times import local_time
 from daycare.config import load
 from daycare.features.backups.archive import (
@@ -27,9 +29,11 @@ from daycare.features.backups.archive import (
     opened,
 )
 from daycare.store.home import MEMORY, Home
+from daycare.store.moving.whole import copy_from_file, has_come
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.copies import Restored, sync_file, sync_folder
 from daycare.store.sqlite.database import migrations, number_of, snapshots
+from daycare.store.sqlite.rows import indexes_of
 
 _MARK: Final = "restoring"
 _WORK: Final = ".restore"
@@ -86,6 +90,8 @@ def restore(file: Path, home: Home, passphrase: Callable[[], str], *, force: boo
                 _write(work, entry, pieces)
         location, problem = _location(work, home)
         _refuse_elsewhere(location, home)
+        told = f"the backup {file.absolute()}"
+        come = is_server(location) and has_come(location, told)
         copies.examine(work / DATABASE)
         note = Restored(source=str(file), made_at=manifest.made_at, restored_at=now_ms)
         replies = copies.mark_restored(work / DATABASE, note)
@@ -94,7 +100,11 @@ def restore(file: Path, home: Home, passphrase: Callable[[], str], *, force: boo
         aside = _aside(home, now_ms)
         with _on_disk(f"restoring {file}"):
             _mark(home, file)
-            _exchange(work, home, aside, location)
+            if not is_server(location):
+                _exchange_database(work, home, aside, Path(location))
+            elif not come:
+                copy_from_file(work / DATABASE, location, told, indexes_of(features.rows()), now_ms)
+            _exchange(work, home, aside)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     kept = aside if any(aside.iterdir()) else None
@@ -105,7 +115,7 @@ def restore(file: Path, home: Home, passphrase: Callable[[], str], *, force: boo
     return Restoration(
         manifest=manifest,
         home=str(home.path),
-        database=str(location),
+        database=shown(location),
         aside=str(kept) if kept else None,
         replies=replies,
         keys=_locked(manifest, home),
@@ -146,31 +156,31 @@ def _refuse_future(manifest: BackupManifest) -> None:
         )
 
 
-def _refuse_elsewhere(location: Path, home: Home) -> None:
+def _refuse_elsewhere(location: str, home: Home) -> None:
     """A backup's settings decide nothing outside of its target: only those that are there already do."""
-    if location.resolve().is_relative_to(home.path.resolve()):
+    if not is_server(location) and Path(location).resolve().is_relative_to(home.path.resolve()):
         return
     try:
         own = home.database(load(home.path).store.location) if home.config.exists() else ""
     except BrokenError:
         own = ""
-    if own != str(location):
+    if own != location:
         raise ConflictError(
             "RESTORE_ELSEWHERE",
-            f"restoring into {home.path}: the backup's settings put the database outside of it, at {location}",
+            f"restoring into {home.path}: the backup's settings put the database outside of it, at {shown(location)}",
             hint=f"if that is right, set location in [store] of {home.config} to it, and restore with --force",
         )
 
 
-def _location(work: Path, home: Home) -> tuple[Path, str]:
+def _location(work: Path, home: Home) -> tuple[str, str]:
     """Return where the settings of the backup have the database, and what is wrong with them."""
     try:
         location = load(work).store.location
     except BrokenError as error:
-        return home.path / DATABASE, error.message
+        return str(home.path / DATABASE), error.message
     if location == MEMORY:
         raise InvalidError("STORE_IN_MEMORY", "restoring: its settings say that messages are in memory")
-    return Path(home.database(location)), ""
+    return home.database(location), ""
 
 
 def _locked(manifest: BackupManifest, home: Home) -> tuple[str, ...]:
@@ -226,7 +236,7 @@ def _aside(home: Home, now_ms: int) -> Path:
     raise ConflictError("ASIDE_TAKEN", f"restoring into {home.path}: it has 1000 folders before-restore-{stamp}")
 
 
-def _exchange(work: Path, home: Home, aside: Path, location: Path) -> None:
+def _exchange_database(work: Path, home: Home, aside: Path, location: Path) -> None:
     new, old = work / DATABASE, aside / DATABASE
     location.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if location.parent.stat().st_dev != home.path.stat().st_dev:  # nothing can be renamed to another disk
@@ -236,6 +246,9 @@ def _exchange(work: Path, home: Home, aside: Path, location: Path) -> None:
     for each in snapshots(str(location)):  # of another past than that of what comes
         each.rename(f"{old}{each.name.removeprefix(location.name)}")
     copies.put_in_place(new, location, old)
+
+
+def _exchange(work: Path, home: Home, aside: Path) -> None:
     for name in (CONFIG, KEY, "cron", "memory", "personalities"):
         if name != KEY or (work / KEY).exists():
             _replace(work / name, home.path / name, aside / name)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from daycare.base.english import plural
+from daycare.base.errors import BrokenError, DaycareError
 from daycare.base.limits import BACKUP_LATE
 from daycare.base.sizes import size
 from daycare.base.store_location import is_server
@@ -21,6 +22,7 @@ from daycare.ops.doctor.finding import DoctorFinding, Level, Mend
 from daycare.ops.doctor.server import server
 from daycare.ops.vanished import refuse_vanished
 from daycare.store.home import MEMORY
+from daycare.store.moving.opening import refuse_moved
 from daycare.store.sqlite import inspection, mark
 from daycare.store.sqlite.copies import restored_in
 from daycare.store.sqlite.database import check
@@ -41,6 +43,7 @@ def database(context: DoctorContext) -> Iterator[DoctorFinding]:
         return
     if is_server(location):
         yield from server(context)
+        yield from moved(location)
         return
     if not Path(location).exists():
         refuse_vanished(context.home, context.config)
@@ -48,6 +51,7 @@ def database(context: DoctorContext) -> Iterator[DoctorFinding]:
             "warn", "database", f"{location} does not exist yet", "daycare run (the first start makes it)"
         )
         return
+    yield from moved(location)
     if saved := rescues(location):
         told = f"{saved[-1]} has what was acknowledged when the database was removed or replaced"
         yield DoctorFinding(
@@ -118,6 +122,17 @@ def _indexed(context: DoctorContext) -> bool:
     return context.inside is not None and context.inside.schema == context.inside.known
 
 
+def moved(location: str) -> Iterator[DoctorFinding]:
+    """Whether no daemon opens it, as it was moved or is half of a move."""
+    try:
+        refuse_moved(location)
+    except BrokenError as error:
+        if error.code in ("STORE_MOVED", "STORE_HALF_MOVED"):
+            yield DoctorFinding("fail", "moved", error.message, error.hint)
+    except DaycareError:
+        return  # the look at the database itself says what is wrong
+
+
 def _reindex(location: str) -> Mend:
     return Mend("rebuild the index of the documents' words", partial(reindex_documents, location), True)
 
@@ -126,9 +141,10 @@ def backup(context: DoctorContext) -> Iterator[DoctorFinding]:
     """Backups, and whether a restore was interrupted."""
     home, section = context.home, context.config.backup
     refuse_half(home)
-    if is_server(context.location):
-        told = f"the server's own: daycare makes none; {home.key_file} belongs to it"
-        yield DoctorFinding("ok", "backup", told, "pg_dump -Fc DATABASE, or backups of a managed server")
+    if is_server(context.location) and not section.every_ms:
+        told = f"the server's own: daycare makes none by itself; {home.key_file} belongs to it"
+        hint = "pg_dump -Fc DATABASE, backups of a managed server, or daycare backup --every 24h"
+        yield DoctorFinding("ok", "backup", told, hint)
         return
     folder = folder_of(home, section)
     found = scheduled_in(folder)

@@ -199,6 +199,12 @@ def open_source(location: str, nul: Nul) -> FileSide:
     return FileSide(location, nul=nul)
 
 
+def said_in(location: str) -> MoveNote | None:
+    """Return what a file says of a move."""
+    with describing(location), closing(connect_reader(location)) as db:
+        return notes.read(db, notes.OF_A_FILE)
+
+
 def look_at_target(location: str) -> MoveNote | None:
     """Return what a file that is to be written to says of a move.
 

@@ -65,13 +65,18 @@ def refuse(note: MoveNote | None, location: str) -> None:
             hint=f'write location = "{note.other}" under [store] in config.toml; to go on with this one as it was then:'
             " daycare migrate-store --undo",
         )
-    way = f"from {note.other} into it" if note.state == "arriving" else f"of it to {note.other}"
-    hint = (
-        "to finish it, let [store] location in config.toml name the source, then: daycare migrate-store --to"
-        f" {shlex.quote(location)}; to give it up, use the source, and delete this one"
-        if note.state == "arriving"
-        else f"to finish it: daycare migrate-store --to {shlex.quote(note.other)}; to give it up: daycare migrate-store --undo"
-    )
+    if note.state == "arriving":
+        way = f"from {note.other} into it"
+        hint = (
+            "to finish it, let [store] location in config.toml name the source, then: daycare migrate-store --to"
+            f" {shlex.quote(location)}; to give it up, use the source, and delete this one"
+        )
+    else:
+        way = f"of it to {note.other}"
+        hint = (
+            f"to finish it: daycare migrate-store --to {shlex.quote(note.other)}; to give it up: daycare migrate-store"
+            " --undo"
+        )
     raise BrokenError(
         "STORE_HALF_MOVED", f"opening {location}: a move {way} was interrupted, {when(note.at)}", hint=hint
     )

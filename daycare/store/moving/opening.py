@@ -1,10 +1,11 @@
 """Opening the two sides of a move by their locations."""
 
+from pathlib import Path
 from types import ModuleType
 
 from daycare.base.errors import BrokenError
 from daycare.base.store_location import is_server, shown
-from daycare.store.moving import file_side
+from daycare.store.moving import file_side, note
 from daycare.store.moving.note import MoveNote
 from daycare.store.moving.row_format import Nul
 from daycare.store.moving.side import Side, TargetSide
@@ -24,9 +25,17 @@ def look_at_target(location: str) -> MoveNote | None:
     Raises `ConflictError` MOVE_TARGET_TAKEN for one that has rows of its own, and what opening it would.
     """
     if is_server(location):
-        note: MoveNote | None = _servers(location).look_at_target(location)
-        return note
+        said: MoveNote | None = _servers(location).look_at_target(location)
+        return said
     return file_side.look_at_target(location)
+
+
+def refuse_moved(location: str) -> None:
+    """Raise `BrokenError` STORE_MOVED or STORE_HALF_MOVED for a store that no daemon opens."""
+    if is_server(location):
+        note.refuse(_servers(location).said_in(location), shown(location))
+    elif Path(location).exists():
+        note.refuse(file_side.said_in(location), location)
 
 
 def open_target(location: str, now_ms: int) -> tuple[TargetSide, str]:

@@ -226,6 +226,12 @@ def open_source(location: str) -> ServerSide:
     return ServerSide(location)
 
 
+def said_in(location: str) -> MoveNote | None:
+    """Return what a database says of a move."""
+    with closing(_connect(ServerLocation(location))) as db:
+        return notes.read(db, notes.OF_A_SERVER)
+
+
 def look_at_target(location: str) -> MoveNote | None:
     """Return what a database that is to be written to says of a move.
 

@@ -15,6 +15,7 @@ import apsw
 import msgspec
 
 from daycare.base.errors import BrokenError
+from daycare.store.moving import note as notes
 from daycare.store.sqlite.database import BUSY_TIMEOUT_MS, count, describing, refuse_future
 
 _STEP_PAGES: Final = 256  # 1 MB: some ms, after which others may have the disk for as long
@@ -147,9 +148,13 @@ def mark_restored(file: Path, note: Restored) -> int:
     """
     with describing(str(file)), closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)) as db:
         refuse_future(db, str(file))
+        said = notes.read(db, notes.OF_A_FILE)
+        if said is not None and said.state == "arriving":
+            notes.refuse(said, str(file))
         db.execute("BEGIN IMMEDIATE; UPDATE outbox SET state = 1 WHERE state < 2").fetchall()
         waiting = db.changes()
         db.execute("UPDATE outbox SET state = 4 WHERE state = 3")
+        notes.remove(db)  # where it was moved to since is not where it goes on
         db.execute(
             "INSERT INTO connector_memory (connector, name, value, at) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (connector, name) DO UPDATE SET value = excluded.value, at = excluded.at",
