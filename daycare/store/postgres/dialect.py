@@ -88,6 +88,8 @@ class Dialect:
         instead, stems = words.instead(sql)
         tokens = [each for each in _TOKEN.findall(instead) if not each.startswith("--")]
         verb = _next(tokens, -1)[1].upper()
+        if verb == "CREATE":  # of a table for the while: numbers are as large as in others
+            tokens = ["bigint" if each.upper() == "INTEGER" else each for each in tokens]
         table = _table(tokens) if verb in _WRITES else ""
         known = self.tables.get(table)
         tokens = self._reworded(tokens)
