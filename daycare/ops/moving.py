@@ -105,7 +105,9 @@ def move(home: Home, wish: MoveRequest, *, stop: Callable[[], bool], tell: Tell 
     _check(to)
     source_at, target_at = home.database(section.location), home.database(to)
     if MEMORY in (source_at, target_at):
-        raise InvalidError("STORE_IN_MEMORY", "moving a store: messages that are in memory are nowhere to be moved")
+        raise InvalidError(
+            "STORE_IN_MEMORY", "moving a store: messages that are in memory cannot be moved", hint="[store] location"
+        )
     if source_at == target_at:
         raise InvalidError("MOVE_SAME", f"moving {shown(source_at)}: that is where it is", hint="--to ANOTHER")
     with _alone(home), closing(opening.open_source(source_at, _nul(target_at, wish))) as source:
