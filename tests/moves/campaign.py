@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import sys
 import time
 import traceback
 from collections import Counter
@@ -112,9 +113,11 @@ class Campaign:
                 break
             self._found["kills"] += 1
             self._checked(*locations)
+            print(f"kill {self._found['kills']}, {doom}: they say {list(map(_state, locations))}", file=sys.stderr)
         else:
             raise WrongError(f"it did not come to its end in {_ATTEMPTS_MAX} tries")
         self._found["moves"] += 1
+        print(f"moved to {target.partition(':')[0]}", file=sys.stderr)
         if [_state(each) for each in locations] != ["left", "arrived"]:
             raise WrongError(f"at the end they say {[_state(each) for each in locations]}")
         for at in locations:

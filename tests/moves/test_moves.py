@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -314,7 +315,7 @@ def test_half_a_store_is_opened_by_nobody_and_says_what_to_do(
         monkeypatch.setattr(Copier, "settle", _cut_off)
         with pytest.raises(CutOff):
             move(home, to)
-        error = refused(lambda location=location: opened(location), DaycareError, "STORE_HALF_MOVED")
+        error = refused(partial(opened, location), DaycareError, "STORE_HALF_MOVED")
         assert str(home.path / FILE) in error.message
         assert "daycare migrate-store --to" in error.hint
         monkeypatch.undo()
@@ -355,7 +356,7 @@ def test_a_target_with_rows_of_its_own_is_not_touched(home: Home, server: str) -
     opened(str(home.path / MOVED))
     before = stores.everything(server), stores.everything(str(home.path / MOVED))
     for to in (server, MOVED):
-        refused(lambda to=to: move(home, to), ConflictError, "MOVE_TARGET_TAKEN")
+        refused(partial(move, home, to), ConflictError, "MOVE_TARGET_TAKEN")
     assert (stores.everything(server), stores.everything(str(home.path / MOVED))) == before
     opened(str(home.path / FILE))
 
