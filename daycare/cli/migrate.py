@@ -36,8 +36,8 @@ def register(app: typer.Typer) -> None:
         app,
         "migrate-store",
         examples="""
-        daycare migrate-store --to postgresql://daycare@db.example/daycare --dry-run
-        daycare migrate-store --to postgresql://daycare@db.example/daycare --stop --switch
+        daycare migrate-store --to postgresql://daycare@db.example/agents --dry-run
+        daycare migrate-store --to postgresql://daycare@db.example/agents --stop --switch
         daycare migrate-store --to sqlite --stop --switch
         """,
     )(migrate_store)

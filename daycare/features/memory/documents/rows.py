@@ -12,7 +12,7 @@ from daycare.base.limits import (
     DOCUMENT_SEARCH_MAX,
     DOCUMENT_SEARCH_WORDS_MAX,
 )
-from daycare.features.memory.documents import index, stored, versions
+from daycare.features.memory.documents import rows_index, stored, versions
 from daycare.features.memory.documents.followers import DOCUMENTS_PURGED, DocumentFollower
 from daycare.features.memory.documents.records import Document, DocumentTotals
 from daycare.features.memory.documents.stored import AT, COLUMNS, VERSIONS, any_of, document, key_of, scope_word
@@ -59,7 +59,7 @@ class DocumentRows(Rows):
         Table("documents_grown", again="from the documents"),
     )
     followers: ClassVar = (DocumentFollower,)
-    indexes: ClassVar = index.WORDS
+    indexes: ClassVar = rows_index.WORDS
 
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers, clock: Clock) -> None:
         super().__init__(writer, reader, readers, clock)
