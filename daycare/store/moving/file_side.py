@@ -241,7 +241,9 @@ def open_target(location: str, now_ms: int) -> tuple[FileSide, str]:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except OSError as error:
-            raise UnavailableError("MOVE_FAILED", f"making {location}: {error.strerror or error}") from error
+            raise UnavailableError(
+                "MOVE_FAILED", f"making {location}: {error.strerror or error}", hint="make it possible, and do it again"
+            ) from error
         for end in _ENDS:  # of one that was there once
             Path(f"{file}{end}").unlink(missing_ok=True)
     with describing(location), closing(apsw.Connection(location, flags=apsw.SQLITE_OPEN_READWRITE)) as db:

@@ -13,7 +13,7 @@ from daycare.store.moving.note import MoveNote
 from daycare.store.moving.row_format import Key, Nul, decoder
 from daycare.store.moving.tables import MovedTable, moved_tables
 from daycare.store.postgres import schema
-from daycare.store.postgres.connection import PostgresConnection
+from daycare.store.postgres.copying import CopyingConnection
 from daycare.store.postgres.errors import StatementError
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.sqlite.database import migrations
@@ -41,7 +41,7 @@ class ServerSide:
         self._where = ServerLocation(location)
         self.location = self._where.shown
         self._read = _connect(self._where)
-        self._write: PostgresConnection | None = None
+        self._write: CopyingConnection | None = None
         self._held: object = None
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class ServerSide:
             self._write.close()
         self._read.close()
 
-    def _writing(self) -> PostgresConnection:
+    def _writing(self) -> CopyingConnection:
         if self._write is None:
             write = _connect(self._where)
             deadline = time.monotonic() + OTHER_GONE_S
@@ -200,7 +200,7 @@ class ServerSide:
         return self._write
 
     @contextmanager
-    def _transaction(self) -> Iterator[PostgresConnection]:
+    def _transaction(self) -> Iterator[CopyingConnection]:
         db = self._writing()
         db.simple("BEGIN")
         try:
@@ -263,11 +263,11 @@ def open_target(location: str) -> ServerSide:
     return ServerSide(location)
 
 
-def _is_there(db: PostgresConnection) -> bool:
+def _is_there(db: CopyingConnection) -> bool:
     return db.simple("SELECT to_regclass('daycare.engine') IS NOT NULL") == [("t",)]
 
 
-def _refuse_schema(db: PostgresConnection, number: int) -> None:
+def _refuse_schema(db: CopyingConnection, number: int) -> None:
     known = migrations()[-1][0]
     if number > known:
         raise BrokenError(
@@ -283,8 +283,8 @@ def _refuse_schema(db: PostgresConnection, number: int) -> None:
         )
 
 
-def _connect(where: ServerLocation) -> PostgresConnection:
-    db = PostgresConnection(where, schema.dialect(), ANSWER_MAX_S)
+def _connect(where: ServerLocation) -> CopyingConnection:
+    db = CopyingConnection(where, schema.dialect(), ANSWER_MAX_S)
     try:
         db.simple("SET idle_in_transaction_session_timeout = 0; SET statement_timeout = 0")
     except StatementError:
