@@ -22,6 +22,7 @@ from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidE
 from daycare.config import load
 from daycare.features import open_store
 from daycare.ops import moving
+from daycare.ops.doctor.database import moved
 from daycare.ops.moving import MoveReport, MoveRequest
 from daycare.store.home import Home, HomeLock
 from daycare.store.moving import file_side, server_side
@@ -349,6 +350,13 @@ def test_who_starts_the_old_one_by_accident_learns_where_all_is_and_how_to_go_ba
     refused(lambda: move(home, MOVED), ConflictError, "STORE_MOVED")
     assert moving.undo(home).location == str(home.path / FILE)
     opened(str(home.path / FILE))
+
+
+def test_the_doctor_says_of_a_store_that_it_was_moved(home: Home, server: str) -> None:
+    move(home, server)
+    [found] = moved(str(home.path / FILE))
+    assert (found.level, found.about) == ("fail", "moved")
+    assert not list(moved(server))
 
 
 def test_a_target_with_rows_of_its_own_is_not_touched(home: Home, server: str) -> None:
