@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from daycare.api.client import Json
-from daycare.base.durations import duration
 from daycare.base.english import plural
 from daycare.base.errors import InvalidError
 from daycare.base.sizes import size
@@ -198,7 +197,7 @@ def _moved_lines(report: Json) -> str:
         return "\n".join(map(plain, lines))
     lines = [
         f"moved {report['source']} to {report['target']}: {rows}, each read from both and the same",
-        f"it took {duration(report['took_s'])}",
+        f"it took {report['took_s']:.1f} s",
     ]
     if report["stopped_s"] is not None:
         lines[-1] += (
