@@ -11,9 +11,9 @@ from daycare.base.messages import Lane
 from daycare.base.store_location import shown
 from daycare.features import open_store
 from daycare.store.postgres import schema, writer
-from daycare.store.postgres.connection import PostgresConnection
-from daycare.store.postgres.cursor import Cursor
+from daycare.store.postgres.connection import Answer, Call, PostgresConnection
 from daycare.store.postgres.location import ServerLocation
+from daycare.store.postgres.lockstep import Lockstep
 from daycare.store.sqlite.store import Store
 from tests import postgres
 from tests.store.samples import PATH, HandClock, answer, letter, new_agent
@@ -78,20 +78,20 @@ async def test_a_commit_whose_answer_is_lost_is_settled_by_its_number(
     database: str, monkeypatch: pytest.MonkeyPatch, happened: bool
 ) -> None:
     other = side(database)
-    lost: list[str] = []
+    lost: list[Call] = []
 
-    def execute(self: PostgresConnection, sql: str, bindings: Any = ()) -> Cursor:
-        if sql == "COMMIT" and not lost:
-            lost.append(sql)
+    def send(self: Lockstep, last: Call | None = None) -> Answer | None:
+        if last is not None and not lost:
+            lost.append(last)
             if happened:
-                plain(self, sql)
+                plain(self, last)
             kill_others(other)
-        return plain(self, sql, bindings)
+        return plain(self, last)
 
-    plain = PostgresConnection.execute
+    plain = Lockstep.send
     async with open_store(database, HandClock()) as store:
         await store.inbox.post(letter("a"), new_agent())
-        monkeypatch.setattr(PostgresConnection, "execute", execute)
+        monkeypatch.setattr(Lockstep, "send", send)
         receipt = await store.inbox.post(letter("b"))
         assert lost
         assert not receipt.duplicate

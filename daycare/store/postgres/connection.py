@@ -7,10 +7,11 @@ connection belongs to one thread at a time.
 import select
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 import apsw
 import psycopg
@@ -28,6 +29,8 @@ READ_MAX_S: Final = 5.0  # that a statement of the loop's thread may take, befor
 WRITE_MAX_S: Final = 30.0
 CONNECT_MAX_S: Final = 5
 _PREPARED_MAX: Final = 1_000  # of one connection; some statements are made as they are needed
+_RETIRED_MAX: Final = 100
+_TOGETHER_MAX: Final = 500  # statements of one kind in a round trip
 _WAIT_MS: Final = 500  # between two looks whether the wait is to end
 _NEAR: Final = 200  # characters of a statement about the place that is wrong
 _UNTYPED: Final = ("42P18", "42804", "42725", "42883", "42846")  # values whose types the statement does not say
@@ -47,6 +50,21 @@ class _Prepared:
         self.decoders: list[Decode] | None = None
 
 
+class Call(NamedTuple):
+    """A statement and its values, as the server gets them."""
+
+    prepared: _Prepared
+    values: list[bytes | None]
+
+
+class Answer(NamedTuple):
+    """What came of a statement: how many rows it changed, the number of its new row, its rows; None: no such thing."""
+
+    changes: int | None
+    number: int | None
+    rows: list[Row]
+
+
 class PostgresConnection:
     """One connection; statements raise `StoreAwayError` where the server is away, and it is opened again by `reopen`.
 
@@ -63,9 +81,11 @@ class PostgresConnection:
         self.touched: Callable[[str], None] | None = None
         self.watched: frozenset[str] = frozenset()
         self._beat: Callable[[], bool] | None = None
+        self.trips = 0  # round trips for statements
         self._changes = self._total = self._last = 0
         self._names = 0
         self._prepared: OrderedDict[str, _Prepared] = OrderedDict()
+        self._retired: deque[str] = deque()
         self._conn: pq.abc.PGconn | None = None
         self._poll = select.poll()
         self.reopen()
@@ -74,47 +94,36 @@ class PostgresConnection:
 
     def execute(self, sql: str, bindings: Any = ()) -> Cursor:
         """Run a statement; a script of several has no values."""
-        prepared = self._prepared.get(sql)
-        if prepared is None:
-            if ";" in sql and len(parts := self.dialect.script(sql)) > 1:
-                found = Cursor([])
-                for part in parts:
-                    found = self.execute(part)
-                return found
-            prepared = self._prepare(sql, bindings)
-        statement = prepared.statement
-        if statement.stems:
-            bindings = words.stemmed(bindings, statement.stems, self._stems)
-        values = [encode(bindings[at]) for encode, at in zip(prepared.encoders, statement.order, strict=True)]
-        conn = self._connected()
-        try:
-            conn.send_query_prepared(prepared.name, values, prepared.binary, 1)
-        except _LIBPQ as error:
-            raise self._lost(str(error)) from error
-        result = self._result(self.max_s)
-        if result.status not in _GOOD:
-            raise self._refused(result, statement.text)
-        if statement.changes:
-            self._changes = result.command_tuples or 0
-            self._total += self._changes
-            if statement.changes in self.watched and self.touched is not None and self._changes:
-                self.touched(statement.changes)
-        if result.nfields == 0:
-            return Cursor([])
-        rows = self._rows(prepared, result)
-        if statement.numbered:
-            if rows:
-                self._last = rows[-1][0]
-            return Cursor([])
-        return Cursor(rows)
+        found = Cursor([])
+        for part in self.parts(sql):
+            call = self.bind(part, bindings)
+            conn = self._connected()
+            try:
+                conn.send_query_prepared(call.prepared.name, call.values, call.prepared.binary, 1)
+            except _LIBPQ as error:
+                raise self._lost(str(error)) from error
+            self.trips += 1
+            answer = self._answer(call, self._result(self.max_s))
+            self._note(answer)
+            found = Cursor(answer.rows)
+        return found
 
     def executemany(self, sql: str, many: Iterable[Sequence[Any]]) -> Cursor:
         """Run a statement with each of these values."""
-        total = 0
-        for bindings in many:
-            self.execute(sql, bindings)
-            total += self._changes
+        values = iter(many)
+        while calls := [self.bind(sql, each) for each in islice(values, _TOGETHER_MAX)]:
+            for answer in self.execute_all(calls):
+                if isinstance(answer, DaycareError):
+                    raise answer
+                self._note(answer)
         return Cursor([])
+
+    def _note(self, answer: Answer) -> None:
+        if answer.changes is not None:
+            self._changes = answer.changes
+            self._total += answer.changes
+        if answer.number is not None:
+            self._last = answer.number
 
     def changes(self) -> int:
         """Return how many rows the last statement changed that could change some."""
@@ -240,6 +249,86 @@ class PostgresConnection:
             raise away(self.location, "the connection was lost")
         return self._conn
 
+    # -- statements that go out together -------------------------------------------------------------------------------
+
+    def parts(self, sql: str) -> Sequence[str]:
+        """Return the statements of a script, each to be run by itself."""
+        if sql in self._prepared or ";" not in sql:
+            return (sql,)
+        parts = self.dialect.script(sql)
+        return parts if len(parts) > 1 else (sql,)
+
+    def knows(self, sql: str) -> bool:
+        """Whether a statement is prepared: to `bind` it asks the server nothing."""
+        return sql in self._prepared
+
+    def bind(self, sql: str, bindings: Any) -> Call:
+        """Return a statement with its values; it is prepared with the first of them."""
+        prepared = self._prepared.get(sql) or self._prepare(sql, bindings)
+        statement = prepared.statement
+        if statement.stems:
+            bindings = words.stemmed(bindings, statement.stems, self._stems)
+        values = [encode(bindings[at]) for encode, at in zip(prepared.encoders, statement.order, strict=True)]
+        return Call(prepared, values)
+
+    def execute_all(self, calls: Sequence[Call]) -> list[Answer | DaycareError]:
+        """Run statements in one round trip; return the answers. The first that is refused is the last that has one.
+
+        What is outside of a transaction is one.
+        """
+        conn = self._connected()
+        try:
+            conn.enter_pipeline_mode()
+            for call in calls:
+                conn.send_query_prepared(call.prepared.name, call.values, call.prepared.binary, 1)
+            conn.pipeline_sync()
+            results = self._until_sync()
+            conn.exit_pipeline_mode()
+        except _LIBPQ as error:
+            raise self._lost(str(error)) from error
+        self.trips += 1
+        found: list[Answer | DaycareError] = []
+        for call, result in zip(calls, results, strict=False):
+            if result.status not in _GOOD:
+                found.append(self._refused(result, call.prepared.statement.text))
+                break
+            found.append(self._answer(call, result))
+        return found
+
+    def _until_sync(self) -> list[pq.abc.PGresult]:
+        conn = self._connected()
+        found: list[pq.abc.PGresult] = []
+        self._flush(time.monotonic() + self.max_s)
+        while True:
+            if conn.is_busy():
+                deadline = time.monotonic() + self.max_s
+                while conn.is_busy():
+                    self._await(deadline, select.POLLIN)
+                    conn.consume_input()
+            result = conn.get_result()
+            if result is not None:
+                if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                    return found
+                found.append(result)
+            if conn.status == pq.ConnStatus.BAD:
+                raise self._lost(_said(conn))
+
+    def _answer(self, call: Call, result: pq.abc.PGresult) -> Answer:
+        statement = call.prepared.statement
+        if result.status not in _GOOD:
+            raise self._refused(result, statement.text)
+        changes = None
+        if statement.changes:
+            changes = result.command_tuples or 0
+            if changes and statement.changes in self.watched and self.touched is not None:
+                self.touched(statement.changes)
+        if result.nfields == 0:
+            return Answer(changes, None, [])
+        rows = self._rows(call.prepared, result)
+        if statement.numbered:
+            return Answer(changes, rows[-1][0] if rows else None, [])
+        return Answer(changes, None, rows)
+
     def _prepare(self, sql: str, bindings: Any) -> _Prepared:
         statement = self.dialect.translate(sql)
         self._names += 1
@@ -266,7 +355,9 @@ class PostgresConnection:
         self._prepared[sql] = prepared
         if len(self._prepared) > _PREPARED_MAX:
             _, old = self._prepared.popitem(last=False)
-            self.simple(f"DEALLOCATE {old.name.decode()}")
+            self._retired.append(old.name.decode())  # it may be in a call that was not sent yet
+            if len(self._retired) > _RETIRED_MAX:
+                self.simple(f"DEALLOCATE {self._retired.popleft()}")
         return prepared
 
     def _described(self, name: bytes, statement: Statement, types: list[int] | None) -> list[int]:
@@ -307,9 +398,7 @@ class PostgresConnection:
         deadline = time.monotonic() + max_s
         found: list[pq.abc.PGresult] = []
         try:
-            while conn.flush():
-                self._await(deadline, select.POLLIN | select.POLLOUT)
-                conn.consume_input()
+            self._flush(deadline)
             while True:
                 while conn.is_busy():
                     self._await(deadline, select.POLLIN)
@@ -322,6 +411,12 @@ class PostgresConnection:
                     raise self._lost(_said(conn))
         except _LIBPQ as error:
             raise self._lost(str(error)) from error
+
+    def _flush(self, deadline: float) -> None:
+        conn = self._connected()
+        while conn.flush():
+            self._await(deadline, select.POLLIN | select.POLLOUT)
+            conn.consume_input()
 
     def _await(self, deadline: float, events: int) -> None:
         conn = self._connected()
@@ -358,6 +453,7 @@ class PostgresConnection:
             self._conn.finish()
             self._conn = None
         self._prepared.clear()
+        self._retired.clear()
 
 
 _LIBPQ: Final = (psycopg.OperationalError,)

@@ -4,6 +4,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
+from daycare.base.errors import InvalidError
+
 BIGINT: Final = 20
 TEXT: Final = 25
 
@@ -19,7 +21,11 @@ Decode = Callable[[bytes], Any]
 def _text(value: Any) -> bytes | None:
     if value is None:
         return None
-    return value.encode() if isinstance(value, str) else str(int(value)).encode()
+    if not isinstance(value, str):
+        return str(int(value)).encode()
+    if "\0" in value:
+        raise InvalidError("TEXT_NUL", "storing a text: it has a NUL character", hint="leave it out")
+    return value.encode()
 
 
 def _bigint(value: Any) -> bytes | None:

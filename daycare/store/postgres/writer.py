@@ -7,7 +7,10 @@ waits for the old transaction, and sees by the number. So a write is never told 
 
 import socket
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import groupby
 from typing import Any, ClassVar, Final, cast
 
 import apsw
@@ -18,6 +21,7 @@ from daycare import __version__
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.errors import StatementError
+from daycare.store.postgres.lockstep import Lane, Lockstep, RefusedError
 from daycare.store.postgres.schema import number_again
 from daycare.store.records import Commit
 from daycare.store.sqlite.mark import Mark
@@ -163,33 +167,55 @@ class PostgresWriter(Writer):
             self._ownership_again()
         if self._undone:
             self._restore()
-        try:
-            self._server.execute("BEGIN IMMEDIATE")
-            own = self._ownership
-            if self._server.execute(_FENCE, (own.batch + 1, own.epoch)).fetchone() is None:
-                self._guard.refusal = fenced(self._server)
-                self._guard.check()
-        except StatementError as error:
-            raise _of_all(error) from error
+        own = self._ownership
+        begin = self._server.bind("BEGIN IMMEDIATE", ())
+        for answer in self._server.execute_all([begin, self._server.bind(_FENCE, (own.batch + 1, own.epoch))]):
+            if isinstance(answer, DaycareError):
+                raise _of_all(answer) from answer
+        if not answer.rows:
+            self._guard.refusal = fenced(self._server)
+            self._guard.check()
         return Tx(self._db, self._clock.now_ms(), self.memory)
 
-    def _end(self) -> None:
+    def _carry_out(self, tx: Tx, todo: Sequence[_Write[Any]]) -> _Write[Any] | None:
+        """Run those of one user one after another, those of several side by side, and what names no user alone."""
+        lockstep = Lockstep(self._server)
         try:
-            self._server.execute("COMMIT")
-        except StatementError as error:
-            raise _of_all(error) from error
+            for each in _together(todo):
+                lockstep.run([partial(self._run_lane, tx, writes) for writes in each])
+            self._commit_with(lockstep)
+        except RefusedError as refused:
+            refused.owner.outcome = outcome.Error(refused.error)
+            return cast("_Write[Any]", refused.owner)
+        return None
+
+    def _run_lane(self, tx: Tx, writes: Sequence[_Write[Any]], lane: Lane) -> None:
+        own = Tx(cast(apsw.Connection, lane), tx.now, self.memory)
+        own.commit = tx.commit
+        for write in writes:
+            lane.begin(write)
+            write.outcome = outcome.capture(write.fn, own)
+            if not isinstance(write.outcome, outcome.Error):
+                continue
+            error = write.outcome.error
+            if not isinstance(error, DaycareError) or (isinstance(error, StoreAwayError) and not self._server.is_open):
+                raise error  # it is about the server, or the daemon, and about no write in particular
+            if lane.has_changed():
+                raise RefusedError(write, error)
+
+    def _commit_with(self, lockstep: Lockstep) -> None:
+        """Commit, together with the last statements of the writes."""
+        try:
+            lockstep.send(last=self._server.bind("COMMIT", ()))
         except StoreAwayError as lost:
+            if self._server.is_open:
+                raise
             if not self._happened(lost):
                 raise _NotHappenedError(lost.code, lost.message, hint=lost.hint) from lost
             return
+        except BrokenError as error:
+            raise _of_all(error) from error
         self._ownership.batch += 1
-
-    def _apply(self, tx: Tx, write: _Write[Any]) -> bool:
-        kept = super()._apply(tx, write)
-        lost = self._server.failed or not self._server.is_open
-        if lost and isinstance(write.outcome, outcome.Error) and isinstance(write.outcome.error, StoreAwayError):
-            raise write.outcome.error  # it is about the server, and about no write in particular
-        return kept and not self._server.failed
 
     def _undo(self) -> None:
         self._undone = True
@@ -235,6 +261,18 @@ class PostgresWriter(Writer):
         if self._ownership.behind:  # another server has taken over, and has not got all that was acknowledged
             self._mark.lose({"commit": self._ownership.behind}, self._clock.now_ms())
         return happened
+
+
+def _together(todo: Iterable[_Write[Any]]) -> Iterator[list[list[_Write[Any]]]]:
+    """Yield what may run side by side, one after another: writes by their users, or those that name nobody."""
+    for named, writes in groupby(todo, lambda write: bool(write.user)):
+        if named:
+            lanes: dict[str, list[_Write[Any]]] = {}
+            for write in writes:
+                lanes.setdefault(write.user, []).append(write)
+            yield list(lanes.values())
+        else:
+            yield [list(writes)]
 
 
 def _of_all(error: DaycareError) -> StoreAwayError:

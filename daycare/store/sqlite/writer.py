@@ -123,13 +123,20 @@ class Tx:
 
 
 class _Write(Generic[T]):
-    __slots__ = ("alone", "fn", "outcome", "size", "task")
+    __slots__ = ("alone", "fn", "outcome", "size", "task", "user")
 
     def __init__(
-        self, fn: Callable[[Any], T], size: int, task: trio.lowlevel.Task | None, *, alone: bool = False
+        self,
+        fn: Callable[[Any], T],
+        size: int,
+        task: trio.lowlevel.Task | None,
+        user: str = "",
+        *,
+        alone: bool = False,
     ) -> None:
         self.fn = fn
         self.size = size
+        self.user = user
         self.task = task
         self.alone = alone  # it is given the connection, and no transaction
         self.outcome: outcome.Outcome[T] | None = None
@@ -183,19 +190,20 @@ class Writer:
         self._troubled = False
         self.versions = self._versions(db, watched, at_once=inline)
 
-    async def write(self, fn: Callable[[Tx], T], size: int = 0) -> T:
+    async def write(self, fn: Callable[[Tx], T], size: int = 0, user: str = "") -> T:
         """Run `fn` in the next commit and return its value after it is durable.
 
-        An error that `fn` raises undoes only its own changes. `size` in bytes bounds a commit. Raises `BusyError` when
-        too many writes wait, `UnavailableError` when the disk refuses.
+        An error that `fn` raises undoes only its own changes. `size` in bytes bounds a commit. `user` says that it
+        decides by rows of this user only: on a server, statements of those of others may come between its own. Raises
+        `BusyError` when too many writes wait, `UnavailableError` when the disk refuses.
         """
         if self.inline:
             # In this order writes take effect as they were asked for; other tasks run before the caller goes on.
             await trio.lowlevel.checkpoint_if_cancelled()
-            done = self._write_inline(fn)
+            done = self._write_inline(fn, user)
             await trio.lowlevel.cancel_shielded_checkpoint()
             return done
-        return await self._queued(_Write(fn, size, trio.lowlevel.current_task()))
+        return await self._queued(_Write(fn, size, trio.lowlevel.current_task(), user))
 
     async def alone(self, fn: Callable[[apsw.Connection], T]) -> T:
         """Run `fn` between two commits, in no transaction, and return its value: for what is about the whole file.
@@ -298,9 +306,8 @@ class Writer:
         try:
             while True:
                 tx = self._begin()
-                spoiled = next((write for write in todo if not self._apply(tx, write)), None)
+                spoiled = self._carry_out(tx, todo)
                 if spoiled is None:
-                    self._end()
                     return tx.commit
                 self._undo()
                 todo.remove(spoiled)
@@ -308,14 +315,12 @@ class Writer:
             self._undo()
             raise
 
-    def _write_inline(self, fn: Callable[[Tx], T]) -> T:
-        write = _Write(fn, 0, None)
+    def _write_inline(self, fn: Callable[[Tx], T], user: str) -> T:
+        write = _Write(fn, 0, None, user)
         try:
             tx = self._begin()
-            kept = self._apply(tx, write)
-            if kept:
-                self._end()
-            else:
+            kept = self._carry_out(tx, [write]) is None
+            if not kept:
                 self._undo()
         except (apsw.Error, StoreAwayError) as error:
             self._undo()
@@ -334,6 +339,13 @@ class Writer:
             self._restore()
         self._db.execute("BEGIN IMMEDIATE")
         return Tx(self._db, self._clock.now_ms(), self.memory)
+
+    def _carry_out(self, tx: Tx, todo: Sequence[_Write[Any]]) -> _Write[Any] | None:
+        """Run writes and commit; return the one that failed halfway, if any: it has to be done again without it."""
+        spoiled = next((write for write in todo if not self._apply(tx, write)), None)
+        if spoiled is None:
+            self._end()
+        return spoiled
 
     def _end(self) -> None:
         self._guard.look(log=False)  # whoever is answered relies on the file that is at the path

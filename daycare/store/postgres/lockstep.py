@@ -1,0 +1,205 @@
+"""Writes of one batch side by side, so that a batch takes few round trips, whatever its size.
+
+Each write runs in a greenlet until it needs an answer of the server. Then the next statements of all of them go out
+together, and each goes on with its own answer. What a statement changes is asked for only where it is looked at: until
+then the write goes on without it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import apsw
+import greenlet
+
+from daycare.base.errors import DaycareError, StoreAwayError
+from daycare.store.postgres.connection import Answer, Call, PostgresConnection
+from daycare.store.postgres.cursor import Blob, Cursor, Row
+
+UNSENT_MAX: Final = 2_000  # statements of one lane that nobody looked at yet
+
+
+class _Asked(Cursor):
+    """The rows of a statement, which is sent at the latest when somebody looks at them."""
+
+    __slots__ = ("_lane", "answer", "call", "owner")
+
+    def __init__(self, lane: "Lane", call: Call) -> None:
+        super().__init__([])
+        self._lane = lane
+        self.call = call
+        self.owner = lane.owner
+        self.answer: Answer | None = None
+
+    def __next__(self) -> Row:
+        if self.answer is None:
+            self._lane.wait()
+        return super().__next__()
+
+    def fetchall(self) -> list[Row]:
+        """Return the rows that are left."""
+        if self.answer is None:
+            self._lane.wait()
+        return super().fetchall()
+
+    def is_answered(self, answer: Answer) -> None:
+        """Take the answer."""
+        self.answer = answer
+        self._rows = answer.rows
+        self._lane.note(answer, self.owner)
+
+
+class RefusedError(Exception):
+    """A statement was refused, which is the fault of the write that is its `owner`; the transaction takes no more."""
+
+    def __init__(self, owner: Any, error: DaycareError) -> None:
+        super().__init__(error.message)
+        self.owner = owner
+        self.error = error
+
+
+class Lane:
+    """The connection as the writes of one user see it, which run one after another; `owner` is the one that runs now.
+
+    Changes and numbers are those of its own statements.
+    """
+
+    filename = ""
+    open_vfs = ""
+
+    def __init__(self, lockstep: "Lockstep", work: Callable[["Lane"], None]) -> None:
+        self._lockstep = lockstep
+        self._server = lockstep.server
+        self.owner: Any = None
+        self._unanswered = 0
+        self._changes = self._total = self._own = self._last = 0
+        self.greenlet = greenlet.greenlet(lambda: work(self))
+
+    def execute(self, sql: str, bindings: Any = ()) -> Cursor:
+        """Send a statement with the next ones; a script of several has no values."""
+        found = Cursor([])
+        for part in self._server.parts(sql):
+            if self._unanswered and not self._server.knows(part):
+                self.wait()  # it may be about what these make
+            try:
+                call = self._server.bind(part, bindings)
+            except DaycareError as error:
+                if self._server.failed:  # as it cannot be prepared
+                    raise RefusedError(self.owner, error) from error
+                raise
+            found = self._ask(call)
+        return found
+
+    def executemany(self, sql: str, many: Iterable[Sequence[Any]]) -> Cursor:
+        """Send a statement with each of these values."""
+        for bindings in many:
+            self.execute(sql, bindings)
+        return Cursor([])
+
+    def _ask(self, call: Call) -> _Asked:
+        asked = _Asked(self, call)
+        self._lockstep.unsent.append(asked)
+        self._unanswered += 1
+        if self._unanswered >= UNSENT_MAX:
+            self.wait()
+        return asked
+
+    def wait(self) -> None:
+        """Let the others go on until what was asked is answered."""
+        if self._unanswered:
+            self._lockstep.hub.switch()
+
+    def begin(self, owner: Any) -> None:
+        """Let statements be those of another write from now on."""
+        self.owner, self._own = owner, 0
+
+    def has_changed(self) -> bool:
+        """Whether the write that runs now has changed anything."""
+        self.wait()
+        return self._own > 0
+
+    def note(self, answer: Answer, owner: Any) -> None:
+        """Take note of an answer to one of its statements."""
+        self._unanswered -= 1
+        if answer.changes is not None:
+            self._changes = answer.changes
+            self._total += answer.changes
+            self._own += answer.changes if owner is self.owner else 0
+        if answer.number is not None:
+            self._last = answer.number
+
+    def changes(self) -> int:
+        """Return how many rows its last statement changed that could change some."""
+        self.wait()
+        return self._changes
+
+    def total_changes(self) -> int:
+        """Return how many rows it has changed."""
+        self.wait()
+        return self._total
+
+    def last_insert_rowid(self) -> int:
+        """Return the number of the row that it added last."""
+        self.wait()
+        return self._last
+
+    def blob_open(self, schema: str, table: str, column: str, number: int, writable: bool) -> Blob:
+        """Return the bytes of one value, to be read a part at a time."""
+        self.wait()
+        return self._server.blob_open(schema, table, column, number, writable)
+
+    def txn_state(self, schema: str) -> int:
+        """Return that no query is open: its rows were all read."""
+        return apsw.SQLITE_TXN_NONE
+
+    def fts5_tokenizer(self, name: str, args: list[str]) -> apsw.FTS5Tokenizer:
+        """Return what makes words of a text."""
+        return self._server.fts5_tokenizer(name, args)
+
+
+class Lockstep:
+    """Runs lanes over one connection, in its thread, in an open transaction."""
+
+    def __init__(self, server: PostgresConnection) -> None:
+        self.server = server
+        self.hub = greenlet.getcurrent()
+        self.unsent: list[_Asked] = []
+
+    def run(self, works: Sequence[Callable[[Lane], None]]) -> None:
+        """Run each in a lane of its own, until all have ended; some of their last statements may be unsent.
+
+        Raises `RefusedError`, `StoreAwayError`, or what one of the works raises: the others have not ended then.
+        """
+        lanes = [Lane(self, work) for work in works]
+        running = lanes
+        try:
+            while running:
+                for lane in running:
+                    lane.greenlet.switch()
+                running = [lane for lane in running if not lane.greenlet.dead]
+                if running:
+                    self.send()
+        finally:
+            for lane in lanes:
+                if lane.greenlet:  # it has begun, and not ended
+                    lane.greenlet.throw(greenlet.GreenletExit)
+
+    def send(self, last: Call | None = None) -> Answer | None:
+        """Send what is unsent, with `last` behind it if all of that is taken; return the answer to that.
+
+        Raises `RefusedError` for what is a write's fault, else what is the server's.
+        """
+        asked, self.unsent = self.unsent, []
+        calls = [each.call for each in asked]
+        answers = self.server.execute_all(calls if last is None else [*calls, last]) if asked or last else []
+        for each, answer in zip(asked, answers, strict=False):
+            if isinstance(answer, StoreAwayError):
+                raise answer
+            if isinstance(answer, DaycareError):
+                raise RefusedError(each.owner, answer)
+            each.is_answered(answer)
+        if last is None:
+            return None
+        found = answers[-1]
+        if isinstance(found, DaycareError):
+            raise found
+        return found
