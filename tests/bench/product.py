@@ -16,6 +16,7 @@ from typing import Protocol
 
 import trio
 import trio.testing
+from msgspec.structs import replace
 
 from daycare import process
 from daycare.actors.directory import Directory
@@ -34,6 +35,7 @@ from daycare.observe.keeper import Keeper
 from daycare.settings import Live
 from daycare.store.records import Agent, Commit, InboxRow, Turn, TurnEnd
 from daycare.store.sqlite.store import Store
+from daycare.store.sqlite.writer import Tx
 
 from . import population
 
@@ -72,6 +74,20 @@ async def mailroom(folder: Path, agents: int, text: str, watch: Watch | None = N
         if watch is not None:
             nursery.start_soon(_lull, actors.supervisor)
         yield _Room(actors, text)
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def mailroom_of_many(location: str, agents: int, text: str) -> AsyncIterator["ManyRoom"]:
+    """Run `agents` agents, each of a user of its own, on a new store at `location`, a file or a server's."""
+    async with open_store(location) as store:
+
+        def populate(tx: Tx) -> None:
+            population.populate(tx.db, agents, tx.now, alone=True)
+
+        await store._writer.write(populate)
+    async with _actors(location, Watch()) as actors, trio.open_nursery() as nursery:
+        yield ManyRoom(actors, text)
         nursery.cancel_scope.cancel()
 
 
@@ -194,7 +210,7 @@ class _Actors:
 
 
 @asynccontextmanager
-async def _actors(location: Path, watch: Watch) -> AsyncIterator[_Actors]:
+async def _actors(location: Path | str, watch: Watch) -> AsyncIterator[_Actors]:
     process.tune()
     async with open_store(str(location)) as store, trio.open_nursery() as nursery:
         actors = _Actors(store, watch)
@@ -226,6 +242,28 @@ class _Room:
         while self._actors.waiting:
             self._actors.quiet = trio.Event()
             await self._actors.quiet.wait()
+
+
+class ManyRoom(_Room):
+    """A `Mailroom` whose agents have a user each, and which can be asked what it costs."""
+
+    async def send(self, agent: int, message: int) -> None:
+        """See `Mailroom`."""
+        self._actors.waiting += 1
+        user = population.user(agent)
+        envelope = replace(_envelope(agent, f"bench:{message}", self._text), to=population.path(agent, user), user=user)
+        await self._actors.router.post(envelope)
+
+    @property
+    def commits(self) -> int:
+        """How many there were."""
+        samples = self._actors.store._writer.commits.samples()
+        return sum(int(value) for name, _, value in samples if name == "_count")
+
+    @property
+    def trips(self) -> int:
+        """How often a server was asked by the connection that writes; 0 for a file."""
+        return getattr(self._actors.store._db, "trips", 0)
 
 
 class _Household:

@@ -32,7 +32,7 @@ from daycare.store.records import Spend
 from daycare.store.sqlite.database import counted
 from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.sql import fetch
-from daycare.store.sqlite.writer import Tx
+from daycare.store.sqlite.writer import Tx, user_of
 
 _PAGE: Final = 500  # sums read at a time: some 5 ms
 _NAMES: Final = "path, payer, provider, model"  # what tells the sums of a day or month apart, in order
@@ -100,7 +100,8 @@ class BudgetRows(Rows):
 
         So calls side by side use at most one reservation more than a ceiling. Not idempotent.
         """
-        return await self._write(lambda tx: charging.reserve(tx, new, ceilings))
+        user = user_of(new.path, *(it.path for it in ceilings))
+        return await self._write(lambda tx: charging.reserve(tx, new, ceilings), user=user)
 
     async def release(self, no: int) -> None:
         """Give back the reservation of a call that surely cost nothing; idempotent."""
@@ -127,7 +128,8 @@ class BudgetRows(Rows):
 
     async def settle(self, spend: Spend) -> None:
         """Charge a call, once for its reservation; without one it is charged each time."""
-        await self._write(lambda tx: charging.charge(tx, spend))
+        user = user_of(spend.path) if spend.path else ""
+        await self._write(lambda tx: charging.charge(tx, spend), user=user)
 
     # -- sums --------------------------------------------------------------------------------------------------------
 

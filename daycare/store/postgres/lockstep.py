@@ -49,10 +49,10 @@ class _Asked(Cursor):
 
 
 class RefusedError(Exception):
-    """A statement was refused, which is the fault of the write that is its `owner`; the transaction takes no more."""
+    """The write that is the `owner` failed, and the transaction cannot be committed as it is."""
 
-    def __init__(self, owner: Any, error: DaycareError) -> None:
-        super().__init__(error.message)
+    def __init__(self, owner: Any, error: BaseException) -> None:
+        super().__init__(str(error))
         self.owner = owner
         self.error = error
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, cast
 import apsw
 import outcome
 import trio
+from greenlet import GreenletExit
 
 from daycare import __version__
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
@@ -169,9 +170,10 @@ class PostgresWriter(Writer):
             self._restore()
         own = self._ownership
         begin = self._server.bind("BEGIN IMMEDIATE", ())
-        for answer in self._server.execute_all([begin, self._server.bind(_FENCE, (own.batch + 1, own.epoch))]):
-            if isinstance(answer, DaycareError):
-                raise _of_all(answer) from answer
+        fence = self._server.bind(_FENCE, (own.batch + 1, own.epoch))
+        answer = self._server.execute_all([begin, fence])[-1]
+        if isinstance(answer, DaycareError):
+            raise _of_all(answer) from answer
         if not answer.rows:
             self._guard.refusal = fenced(self._server)
             self._guard.check()
@@ -179,11 +181,11 @@ class PostgresWriter(Writer):
 
     def _carry_out(self, tx: Tx, todo: Sequence[_Write[Any]]) -> _Write[Any] | None:
         """Run those of one user one after another, those of several side by side, and what names no user alone."""
-        lockstep = Lockstep(self._server)
+        self._lockstep = Lockstep(self._server)
         try:
             for each in _together(todo):
-                lockstep.run([partial(self._run_lane, tx, writes) for writes in each])
-            self._commit_with(lockstep)
+                self._lockstep.run([partial(self._run_lane, tx, writes) for writes in each])
+            self._end()
         except RefusedError as refused:
             refused.owner.outcome = outcome.Error(refused.error)
             return cast("_Write[Any]", refused.owner)
@@ -198,15 +200,16 @@ class PostgresWriter(Writer):
             if not isinstance(write.outcome, outcome.Error):
                 continue
             error = write.outcome.error
-            if not isinstance(error, DaycareError) or (isinstance(error, StoreAwayError) and not self._server.is_open):
-                raise error  # it is about the server, or the daemon, and about no write in particular
+            lost = isinstance(error, StoreAwayError) and not self._server.is_open
+            if lost or isinstance(error, RefusedError | GreenletExit):
+                raise error  # it is about the server or the batch
             if lane.has_changed():
                 raise RefusedError(write, error)
 
-    def _commit_with(self, lockstep: Lockstep) -> None:
+    def _end(self) -> None:
         """Commit, together with the last statements of the writes."""
         try:
-            lockstep.send(last=self._server.bind("COMMIT", ()))
+            self._lockstep.send(last=self._server.bind("COMMIT", ()))
         except StoreAwayError as lost:
             if self._server.is_open:
                 raise

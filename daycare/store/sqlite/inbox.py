@@ -13,7 +13,7 @@ from daycare.store.records import Agent, InboxRow, NewAgent, Receipt, Reply
 from daycare.store.sqlite import agents, journal, letters, mailbox, outbox
 from daycare.store.sqlite.mailbox import ROWS
 from daycare.store.sqlite.sql import Select
-from daycare.store.sqlite.writer import Tx, Writer
+from daycare.store.sqlite.writer import Tx, Writer, user_of
 
 CONTROL_MAX_MESSAGES: Final = 100  # control messages that a full inbox still takes: nobody says /stop more often
 
@@ -38,12 +38,13 @@ class Inbox:
         control lane when `CONTROL_MAX_MESSAGES` more do; `NotFoundError` when nobody lives at the path
         (`AGENT_UNKNOWN`), or not the incarnation that `envelope.agent_id` pins (`AGENT_DEAD`).
         """
-        return await self._write(lambda tx: post(tx, envelope, create), len(envelope.text))
+        return await self._write(lambda tx: post(tx, envelope, create), len(envelope.text), user_of(envelope.to))
 
     async def post_all(self, batch: Sequence[tuple[Envelope, NewAgent | None]]) -> list[Receipt]:
         """Commit several messages in this order, all or none; each as `post` would, receipts in the same order."""
         size = sum(len(envelope.text) for envelope, _ in batch)
-        return await self._write(lambda tx: [post(tx, envelope, create) for envelope, create in batch], size)
+        user = user_of(*(envelope.to for envelope, _ in batch))
+        return await self._write(lambda tx: [post(tx, envelope, create) for envelope, create in batch], size, user)
 
     async def waiting(
         self, agent_id: str, lane: Lane | None = None, *, after: int = 0, limit: int = 64
@@ -98,7 +99,7 @@ class Inbox:
             if new_session:
                 agents.new_session(tx, agent.id, new_session)
 
-        await self._write(run)
+        await self._write(run, user=user_of(agent.path))
 
     async def drop(self, agent: Agent, seq: int, reason: str) -> None:
         """Give up a message that waits, as somebody wants it: it becomes a dead letter.

@@ -6,15 +6,16 @@ import apsw
 import msgspec
 from msgspec.structs import replace
 
+from daycare.base.bounded import Bounded
 from daycare.base.errors import ConflictError
-from daycare.base.limits import INBOX_MAX_MESSAGES, OUTBOX_MAX_MESSAGES, RETRY_MAX_S
+from daycare.base.limits import INBOX_MAX_MESSAGES, LIVING_CACHE_MAX_PATHS, OUTBOX_MAX_MESSAGES, RETRY_MAX_S
 from daycare.base.messages import Choice, Envelope, EnvelopeKind, File, Origin
 from daycare.store.records import Agent, OutboxRow, Reply, Shows
 from daycare.store.sqlite import letters, mailbox
 from daycare.store.sqlite.database import counted
 from daycare.store.sqlite.facts import ReplyMoved, ReplyQueued
 from daycare.store.sqlite.sql import Select
-from daycare.store.sqlite.writer import Tx, Writer
+from daycare.store.sqlite.writer import Tx, Writer, user_of
 
 STATES = ("waiting", "sending", "sent", "dead", "dead")  # the last: after a try that may have arrived
 _ROW: Final = (
@@ -46,6 +47,7 @@ class Outbox:
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
+        self._users: Bounded[int, str] = Bounded(LIVING_CACHE_MAX_PATHS)  # whose rows are, of those read lately
 
     async def waiting(self, connector: str, *, after: int = 0, limit: int = 64) -> list[OutboxRow]:
         """Return undelivered rows of one connector in order of seq, beginning after seq `after`.
@@ -53,13 +55,12 @@ class Outbox:
         A row in the state `sending` was tried and may have arrived: the next try may be a duplicate.
         """
         undelivered = "connector = ? AND state < 2 AND seq > ? ORDER BY seq LIMIT ?"
-        return _OUTBOX.find(self._reader, undelivered, (connector, after, limit))
+        return self._of_users(_OUTBOX.find(self._reader, undelivered, (connector, after, limit)))
 
     async def unread(self, path: str, *, after: int = 0, limit: int = 64) -> list[OutboxRow]:
         """Return undelivered rows of one agent's path in order of seq, beginning after seq `after`."""
-        return _OUTBOX.find(
-            self._reader, "path = ? AND state < 2 AND seq > ? ORDER BY seq LIMIT ?", (path, after, limit)
-        )
+        undelivered = "path = ? AND state < 2 AND seq > ? ORDER BY seq LIMIT ?"
+        return self._of_users(_OUTBOX.find(self._reader, undelivered, (path, after, limit)))
 
     async def get(self, seq: int) -> OutboxRow | None:
         """Return one row, whatever its state."""
@@ -68,7 +69,12 @@ class Outbox:
     async def add(self, agent: Agent, reply: Reply, trace: str) -> int:
         """Queue words of an agent that belong to no turn; return their number. Not idempotent."""
         key = (agent.id, agent.path, agent.user, str(agent.origin))
-        return await self._write(lambda tx: insert(tx, key, None, trace, reply))
+        return await self._write(lambda tx: insert(tx, key, None, trace, reply), user=user_of(agent.path))
+
+    def _of_users(self, rows: list[OutboxRow]) -> list[OutboxRow]:
+        for row in rows:
+            self._users[row.seq] = user_of(row.path)
+        return rows
 
     async def start(self, seq: int) -> int:
         """Journal that a delivery is about to be tried; return which try it is. 0: nothing is left to deliver.
@@ -87,7 +93,7 @@ class Outbox:
             row = tx.one("SELECT attempts FROM outbox WHERE seq = ? AND state < 2", (seq,))
             return int(row[0]) if row else 0
 
-        return await self._write(run)
+        return await self._write(run, user=self._users.get(seq, ""))
 
     async def sent(self, seqs: list[int], receipt: str) -> int:
         """Record that rows were delivered; idempotent, returns how many of them were undelivered until now."""
@@ -103,7 +109,8 @@ class Outbox:
                 changed += tx.db.changes()
             return changed
 
-        return await self._write(run)
+        users = {self._users.get(seq, "") for seq in seqs}
+        return await self._write(run, user=users.pop() if len(users) == 1 else "")
 
     async def part_sent(self, seq: int, parts: int, receipt: str) -> None:
         """Record that so many parts of an undelivered row arrived; the next one has all its tries. Idempotent."""
@@ -113,7 +120,8 @@ class Outbox:
                 " receipt = ltrim(coalesce(receipt, '') || ' ' || ?)"
                 " WHERE seq = ? AND state < 2 AND parts_sent < ?",
                 (parts, receipt, seq, parts),
-            )
+            ),
+            user=self._users.get(seq, ""),
         )
 
     async def retry(
@@ -132,7 +140,7 @@ class Outbox:
                 (state, error, retry_at, int(uncounted), seq),
             )
 
-        await self._write(run)
+        await self._write(run, user=self._users.get(seq, ""))
 
     async def unspeak(self, row: OutboxRow) -> None:
         """Let the text of an undelivered reply go out in place of the file in which it is spoken; tries begin anew."""

@@ -86,9 +86,12 @@ class Rows:
         """Return what is counted of these tables while the daemon runs: fields of `StoreMetrics`."""
         return {}
 
-    async def _write(self, fn: Callable[[Tx], T], size: int = 0) -> T:
-        """Run a function in a transaction, together with what others write; return once it is durable."""
-        return await self._writer.write(fn, size)
+    async def _write(self, fn: Callable[[Tx], T], size: int = 0, user: str = "") -> T:
+        """Run a function in a transaction, together with what others write; return once it is durable.
+
+        `user` is whose rows it decides by; see `Writer.write`.
+        """
+        return await self._writer.write(fn, size, user)
 
     def _number(self, sql: str, *bindings: Any) -> int | None:
         """Return the first column of the first row, None where that is nothing."""

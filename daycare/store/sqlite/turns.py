@@ -1,12 +1,14 @@
 """Turns and their journal: begun before they work, resumed after a crash, committed once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import apsw
 import msgspec
 
+from daycare.base.bounded import Bounded
 from daycare.base.errors import ConflictError, DaycareError
+from daycare.base.limits import LIVING_CACHE_MAX_PATHS
 from daycare.base.messages import Envelope, EnvelopeKind, Message
 from daycare.store.records import Agent, Effects, InboxRow, Reply, Step, Turn, TurnEnd
 from daycare.store.records_conversations import APART, session_of
@@ -24,7 +26,7 @@ from daycare.store.sqlite import (
 )
 from daycare.store.sqlite.facts import PromptShown, TurnAnswered, TurnBegan, TurnCommitted
 from daycare.store.sqlite.sql import Select
-from daycare.store.sqlite.writer import Tx, Writer
+from daycare.store.sqlite.writer import Tx, Writer, user_of
 
 _OPEN = "NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = turns.turn)"
 _RUNS, _ALONE = 1, 2
@@ -45,13 +47,17 @@ class TurnStore:
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
+        self._users: Bounded[int, str] = Bounded(LIVING_CACHE_MAX_PATHS)  # whose turns are, of those that began lately
 
     async def begin(self, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
         """Journal that a turn starts on these rows (at least one), in the agent's current session, or apart from it.
 
         Its attempt is one more than the most tried of them. Raises `ConflictError` (`AGENT_DEAD`) after a burial.
         """
-        return await self._write(lambda tx: _begin(tx, agent, rows))
+        user = user_of(agent.path)
+        turn = await self._write(lambda tx: _begin(tx, agent, rows), user=user)
+        self._users[turn.turn] = user
+        return turn
 
     async def open_turn(self, agent_id: str) -> Turn | None:
         """Return the turn that this agent has not finished, if any."""
@@ -97,7 +103,7 @@ class TurnStore:
             )
             return _load(tx, turn)
 
-        return await self._write(run)
+        return await self._write(run, user=self._users.get(turn, ""))
 
     async def load(self, turn: int, *, unread: bool = False) -> tuple[Turn, list[InboxRow], list[Step]]:
         """Return a turn, those of its rows (steered ones included) that wait, and its steps in order.
@@ -105,7 +111,8 @@ class TurnStore:
         With `unread` also the answers to its calls that have come and were not read: a turn that ends before it can
         read them takes them along. It takes its place among the writes: all that were asked for before are seen.
         """
-        return await self._write(lambda tx: _load_ending(tx, turn) if unread else _load(tx, turn))
+        user = self._users.get(turn, "")
+        return await self._write(lambda tx: _load_ending(tx, turn) if unread else _load(tx, turn), user=user)
 
     async def journal(self, steps: Sequence[Step], shown: ShownPrompt | None = None) -> None:
         """Record steps, replacing those with the same number, and what a model was `shown` before it answered so.
@@ -126,7 +133,8 @@ class TurnStore:
             if shown is not None:
                 tx.tell(PromptShown(shown))
 
-        await self._write(run, 1024 * len(steps))
+        users = {self._users.get(step.turn, "") for step in steps}
+        await self._write(run, 1024 * len(steps), users.pop() if len(users) == 1 else "")
 
     async def finish(self, agent: Agent, turn: Turn, end: TurnEnd, following: Sequence[InboxRow] = ()) -> Turn | None:
         """Commit everything a turn changes, all or nothing; a second call raises `ConflictError`.
@@ -139,7 +147,7 @@ class TurnStore:
             _finish(tx, agent, turn, end)
             return _begin(tx, agent, following) if following else None
 
-        return await self._write(run, 4096)
+        return self._follows(agent, await self._write(run, 4096, user_of(agent.path, *_reached(end))))
 
     async def set_aside(
         self, agent: Agent, turn: Turn, steps: Sequence[Step], following: Sequence[InboxRow] = ()
@@ -157,7 +165,7 @@ class TurnStore:
             waits.set_aside(tx, agent, turn, steps)
             return _begin(tx, agent, following) if following else None
 
-        return await self._write(run)
+        return self._follows(agent, await self._write(run, user=user_of(agent.path)))
 
     async def aside(self, agent_id: str) -> list[tuple[Turn, list[InboxRow], list[Step]]]:
         """Return an agent's turns that were set aside, as `load` with `unread`; `finish` as `stopped` ends one."""
@@ -173,7 +181,8 @@ class TurnStore:
             lambda tx: tx.run(
                 f"UPDATE turns SET attempt = max(attempt - 1, 0), trying = 0 WHERE turn = ? AND {_OPEN}",
                 (turn,),
-            )
+            ),
+            user=self._users.get(turn, ""),
         )
 
     async def retry(self, turn: int, error: str, retry_at: int, *, uncounted: bool = False) -> None:
@@ -186,7 +195,8 @@ class TurnStore:
                 "UPDATE turns SET error = ?, retry_at = ?, attempt = max(attempt - ?, 0), trying = 0"
                 f" WHERE turn = ? AND {_OPEN}",
                 (error, retry_at, int(uncounted), turn),
-            )
+            ),
+            user=self._users.get(turn, ""),
         )
 
     async def split(self, turn: Turn) -> None:
@@ -231,6 +241,11 @@ class TurnStore:
                 tx.tell(PromptShown(shown))
 
         await self._write(run)
+
+    def _follows(self, agent: Agent, turn: Turn | None) -> Turn | None:
+        if turn is not None:
+            self._users[turn.turn] = user_of(agent.path)
+        return turn
 
     async def history(self, agent_id: str, session: int, limit: int) -> list[Message]:
         """Return the newest messages of the current session, oldest first: whole turns, until there are `limit`."""
@@ -391,6 +406,13 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
                 continue
             letters.bury(tx, "post", number, agent.id, envelope, refused.code, refused.message, 1)
     return sent
+
+
+def _reached(end: TurnEnd) -> Iterator[str]:
+    """Yield the paths of those whom the end of a turn writes to."""
+    yield from (envelope.to for envelope in end.effects.posts)
+    yield from (timer.envelope.to for timer in end.effects.timers)
+    yield from (each.agent.path for each in end.deliveries)
 
 
 def _unheard(tx: Tx, agent: Agent, it: Envelope) -> bool:

@@ -122,6 +122,12 @@ class Tx:
         return self.memory.followers.of(kind)
 
 
+def user_of(*paths: str) -> str:
+    """Return the user of agents at some paths, as `Writer.write` is told; "" for those of several."""
+    users = {path.split("/", 2)[1] for path in paths}
+    return users.pop() if len(users) == 1 else ""
+
+
 class _Write(Generic[T]):
     __slots__ = ("alone", "fn", "outcome", "size", "task", "user")
 
@@ -315,7 +321,7 @@ class Writer:
             self._undo()
             raise
 
-    def _write_inline(self, fn: Callable[[Tx], T], user: str) -> T:
+    def _write_inline(self, fn: Callable[[Tx], T], user: str = "") -> T:
         write = _Write(fn, 0, None, user)
         try:
             tx = self._begin()
