@@ -94,10 +94,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--store") == "postgresql":
         from tests.postgres import OF_A_FILE
 
-        skip = pytest.mark.skip(reason="it is about a file of SQLite's")
         for item in items:
-            if {item.path.stem, getattr(item, "originalname", item.name)} & OF_A_FILE:
-                item.add_marker(skip)
+            for name in (item.path.stem, getattr(item, "originalname", item.name)):
+                if why := OF_A_FILE.get(name):
+                    item.add_marker(pytest.mark.skip(reason=why))
 
 
 @pytest.fixture(autouse=True)

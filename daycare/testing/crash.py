@@ -47,11 +47,11 @@ class Doom:
         write_inline = writer._write_inline
         listener = writer.listener
 
-        def write(fn: Callable[[Any], Any]) -> Any:
+        def write(fn: Callable[[Any], Any], user: str = "") -> Any:
             if self.struck or self._armed:
                 self.struck = True
                 raise Crash
-            return write_inline(fn)
+            return write_inline(fn, user)
 
         def listen(commit: Commit) -> None:
             self.commits += 1

@@ -280,7 +280,7 @@ async def test_crashes_do_not_make_a_turn_ask_for_summaries_without_end(tmp_path
 
     assert not await live(tmp_path, model, Doom(), story, config=small(), clock=clock)
     for number in range(1, COMPACTIONS_MAX + 1):
-        doom = Doom(when=f"SELECT count(*) AS n FROM steps WHERE kind = 'summary' HAVING n = {number}")
+        doom = Doom(when=f"SELECT count(*) FROM steps WHERE kind = 'summary' HAVING count(*) = {number}")
         assert await live(tmp_path, model, doom, more, config=small(), clock=clock)
     assert not await live(tmp_path, model, Doom(), more, config=small(), clock=clock)
     assert len(summaries_asked(model)) == COMPACTIONS_MAX

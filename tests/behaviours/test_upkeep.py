@@ -17,6 +17,7 @@ from daycare.features import open_store
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.upkeep.service import EXPIRE_EVERY_S
 from daycare.plugin import Inbound
+from daycare.store.postgres import schema
 from daycare.store.records import User
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
@@ -33,11 +34,10 @@ async def rows_of(house: TestDaemon, agent_id: str) -> dict[str, int]:
     """Return how many rows each table has of an agent."""
     db = house.store._db
     found: dict[str, int] = {}
-    for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
-        columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})").fetchall()]
-        if "agent_id" in columns:
+    for table, facts in schema.tables().items():
+        if "agent_id" in facts.columns:
             [(many,)] = db.execute(f"SELECT count(*) FROM {table} WHERE agent_id = ?", (agent_id,)).fetchall()
-            found[str(table)] = int(str(many))
+            found[table] = int(str(many))
     [(documents,)] = db.execute("SELECT count(*) FROM documents WHERE owner = ?", (agent_id,)).fetchall()
     [(agents,)] = db.execute("SELECT count(*) FROM agents WHERE id = ?", (agent_id,)).fetchall()
     found |= {"documents": int(str(documents)), "agents": int(str(agents))}

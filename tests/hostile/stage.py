@@ -126,9 +126,9 @@ def _write_aside(house: TestDaemon, trial: Trial) -> None:
     writer = house.store._writer
     write = writer._write_inline
 
-    def aside(fn: Callable[..., Any]) -> Any:
+    def aside(fn: Callable[..., Any], user: str = "") -> Any:
         with trial.watch.aside():
-            return write(fn)
+            return write(fn, user)
 
     writer._write_inline = aside  # type: ignore[method-assign]
 

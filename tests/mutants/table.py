@@ -12,7 +12,7 @@ APART: Final = 'tx.db.execute("COMMIT")\ntx.db.execute("BEGIN IMMEDIATE")'
 # Whoever posts a message is told that it is there, so many seconds before it is committed.
 _EARLY: Final = """\
 def early():
-    for write in batch:
+    for write in todo:
         if "Inbox.post" in write.fn.__qualname__ and write.task is not None:
             task, write.task = write.task, None
             trio.lowlevel.reschedule(task, write.outcome)
@@ -245,7 +245,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "ack-before-commit",
         "a message is acknowledged 10 ms before its COMMIT",
-        _in("writer", "Writer._run_batch"),
+        _in("writer", "Writer._carry_out"),
         (Before("self._end()", _EARLY.format(0.01)),),
         POWERCUT,
         "lost",
@@ -548,7 +548,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "ack-long-before-commit",
         "a message is acknowledged 100 ms before its COMMIT, and nobody cuts the power",
-        _in("writer", "Writer._run_batch"),
+        _in("writer", "Writer._carry_out"),
         (Before("self._end()", _EARLY.format(0.1)),),
         KILLS,
         "lost",

@@ -24,7 +24,7 @@ _DAYS: Final = (  # those that something was spent on, one look for each: rows o
 )
 _OF_PATHS: Final = "days CROSS JOIN spending USING (key)"
 _OF_ALL: Final = "model_sums"
-_ANY: Final = "1"
+_ANY: Final = "TRUE"
 _NAMES: Final = 2  # slashes of the shortest path of an agent, which is its own group
 _WITHIN_DAYS: Final = "key BETWEEN ?2 AND ?3 AND length(key) = length(?2)"
 _SUMS: Final = (
@@ -103,8 +103,8 @@ def _each(
     first: str,
     last: str,
     *more: str,
-    where: str = "1",
-    by: str = "1",
+    where: str = "TRUE",
+    by: str = "TRUE",
 ) -> Iterator[tuple[Any, ...]]:
     """Yield what is asked of parts: each is where it is summed, a path, and which rows count for that."""
     for table, root, which in parts:

@@ -34,7 +34,8 @@ UNION ALL SELECT s.at, s.kind || ' ' || s.state, a.path, s.name
 UNION ALL SELECT e.at, 'recalled', e.path, e.event FROM events e WHERE e.trace = ?1 AND {_RECALLED}
 UNION ALL SELECT e.at, 'turn ' || (e.event ->> '$.turn') || ' failed', e.path, 'try ' || (e.event ->> '$.attempt')
         || ', ' || (e.event ->> '$.code') || ': ' || (e.event ->> '$.reason')
-        || coalesce('; next try in ' || cast(e.event ->> '$.retry_in_s' AS INTEGER) || ' s', '; given up')
+        || coalesce('; next try in ' || CAST(trunc(CAST(e.event ->> '$.retry_in_s' AS REAL)) AS INTEGER) || ' s',
+        '; given up')
     FROM events e WHERE e.trace = ?1 AND e.event ->> '$.event' = 'turn.failed'
 UNION ALL SELECT t.retry_at, 'turn ' || t.turn || ' next try', a.path, t.error
     FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = ?1 AND t.error IS NOT NULL AND t.retry_at > 0
