@@ -20,6 +20,7 @@ from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.engine import open_engine
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.sqlite.engine import Engine
+from daycare.store.sqlite.engine import open_engine as open_file
 from daycare.store.sqlite.rows import Rows
 
 _FILE: Final = "it is about SQLite's file, or looks into it"
@@ -96,8 +97,9 @@ class Database:
         _admin().simple(f"CREATE DATABASE {self.name} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
         self._db = PostgresConnection(ServerLocation(self.address), schema.dialect())
         schema.prepare(self._db)
-        tables = [*schema.tables(), "memory_words", "documents_text", "nodes"]
-        seed = {table: self._db.simple(f"SELECT * FROM {table}") for table in ("counts", "memory_documents")}
+        tables = [*schema.tables(), "memory_words", "documents_text", "documents_total", "nodes"]
+        seeded = ("counts", "memory_documents", "documents_total")
+        seed = {table: self._db.simple(f"SELECT * FROM {table}") for table in seeded}
         rows = [f"INSERT INTO {table} VALUES ({_values(row)})" for table, kept in seed.items() for row in kept]
         empty = "; ".join(
             f"IF EXISTS (SELECT 1 FROM {table}) THEN DELETE FROM {table}; END IF"
@@ -158,13 +160,16 @@ def emptied(address: str) -> None:
 def instead(location: str, clock: Clock, rows: Sequence[type[Rows]], inline: bool, vfs: str | None) -> Engine:
     """Open a database on the server in the place of a file, the same one for the same file, or of one in memory.
 
-    What stands at the file's path says which one: a copy of that file is a copy of the database.
+    What stands at the file's path says which one: a copy of that file is a copy of the database. A file that another
+    process has made, such as `daycare init`, stays one.
     """
     if location == "memory:":
         return open_engine(database(), clock, rows, inline, None)
     if location not in _made:
         file = Path(location)
         copied = file.read_text(errors="replace") if file.exists() else ""
+        if copied.startswith("SQLite format 3"):
+            return open_file(location, clock, rows, inline, vfs)
         original = next((each for each in _used if each.address == copied), None)
         if original is None:
             _made[location] = database()

@@ -1,17 +1,38 @@
 """What `[store] location` names: a file, `memory:`, or a database on a server, whose password is nobody's to see."""
 
+import os
 from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from daycare.base.errors import InvalidError
 
 SCHEMES: Final = ("postgresql://", "postgres://")
+PASSWORD: Final = "PGPASSWORD"  # noqa: S105 - the variable that libpq reads it from
 _SECRET: Final = ("password", "sslpassword", "passfile")
 
 
 def is_server(location: str) -> bool:
     """Whether a location names a server."""
     return location.startswith(SCHEMES)
+
+
+_kept: dict[str, str] = {}
+
+
+def keep_password() -> None:
+    """Keep the password of the environment here: no program that is started from now on has it in its own."""
+    if (password := os.environ.pop(PASSWORD, None)) is not None:
+        _kept[PASSWORD] = password
+
+
+def kept_password() -> str:
+    """Return the password that is kept, "" for none."""
+    return _kept.get(PASSWORD, "")
+
+
+def give_password_back() -> None:
+    """Put the password back into the environment: the next program is daycare itself."""
+    os.environ.update(_kept)
 
 
 def shown(location: str) -> str:

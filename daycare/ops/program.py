@@ -15,8 +15,11 @@ def become_daemon(path: Path, *, as_json: bool, breaker: bool = True) -> NoRetur
     What `daycare.cli.daemon` answers is its exit code; `as_json` is how it tells of errors. Without `breaker`
     connectors start however many crashes came before, also after a restart.
     """
+    from daycare.base.store_location import give_password_back
+
     if not breaker:
         os.environ[BREAKER] = "off"
+    give_password_back()
     sys.stdout.flush()
     sys.stderr.flush()
     options = ["--json"] if as_json else []

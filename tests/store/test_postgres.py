@@ -1,19 +1,24 @@
 """What is PostgreSQL's own: who writes, connections that are lost, refusals. All else runs over both by `--store`."""
 
+import os
+import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import trio
 
+from daycare.base.documents import Attribution, Layer, NewVersion, Place
 from daycare.base.errors import BrokenError, DaycareError, InvalidError, StoreAwayError
-from daycare.base.messages import Lane
-from daycare.base.store_location import shown
+from daycare.base.messages import Lane, Origin
+from daycare.base.store_location import give_password_back, shown
 from daycare.features import open_store
+from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.postgres import schema, writer
 from daycare.store.postgres.connection import Answer, Call, PostgresConnection
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.lockstep import Lockstep
+from daycare.store.sqlite.database import migrations
 from daycare.store.sqlite.store import Store
 from tests import postgres
 from tests.store.samples import PATH, HandClock, answer, letter, new_agent
@@ -183,6 +188,88 @@ def test_a_schema_of_a_newer_daycare_is_refused(database: str) -> None:
     db.simple("UPDATE engine SET version = version - 1")
     assert refused.value.code == "STORE_FROM_FUTURE"
     assert schema.prepare(db) == []
+
+
+_LATER: Final = """
+ALTER TABLE inbox ADD COLUMN weight INTEGER NOT NULL DEFAULT 7;
+CREATE TABLE weights (user TEXT NOT NULL, no INTEGER NOT NULL, body BLOB, PRIMARY KEY (user, no)) WITHOUT ROWID;
+CREATE INDEX weights_heavy ON weights (no) WHERE no > 9;
+INSERT INTO weights (user, no, body) SELECT user, seq, NULL FROM inbox WHERE state = 0;
+CREATE TRIGGER weighed AFTER DELETE ON weights WHEN OLD.no > 0 BEGIN
+    UPDATE inbox SET weight = weight + 1 WHERE seq = OLD.no;
+END;
+UPDATE inbox SET weight = 8 WHERE ifnull(text, '') = 'hello';
+"""
+
+
+async def test_a_schema_of_an_older_daycare_is_brought_up_to_date(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(database, HandClock()) as store:
+        await store.inbox.post(letter("a", text="hello"), new_agent())
+        await store.inbox.post(letter("b", text="bye"))
+    known = migrations()
+    later = (*known, (known[-1][0] + 1, "weights", _LATER))
+    monkeypatch.setattr("daycare.store.sqlite.database.migrations", lambda: later)
+    db = side(database)
+    try:
+        assert schema.prepare(db) == ["weights"]
+        assert schema.prepare(db) == []
+        db.simple("DELETE FROM weights WHERE no = 1")
+        assert db.simple("SELECT key, weight FROM inbox ORDER BY seq") == [("a", "9"), ("b", "7")]
+        assert db.simple('SELECT "user", no FROM weights') == [("u1", "2")]
+        [(version,)] = db.simple("SELECT version FROM engine")
+        assert int(str(version)) == later[-1][0]
+    finally:
+        db.simple("DROP TABLE weights; ALTER TABLE inbox DROP COLUMN weight; DROP FUNCTION weighed")
+        db.simple(f"UPDATE engine SET version = {known[-1][0]}")
+
+
+async def test_a_migration_that_fails_leaves_the_schema_as_it_was(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = migrations()
+    later = (*known, (known[-1][0] + 1, "broken", "CREATE TABLE made (no INTEGER); SELECT nothing FROM nowhere;"))
+    monkeypatch.setattr("daycare.store.sqlite.database.migrations", lambda: later)
+    db = side(database)
+    with pytest.raises(BrokenError):
+        schema.prepare(db)
+    assert db.simple("SELECT to_regclass('daycare.made'), version FROM engine") == [(None, str(known[-1][0]))]
+
+
+async def test_documents_are_counted_along_and_again_by_a_daycare_that_begins_to(database: str) -> None:
+    def counted(db: PostgresConnection) -> tuple[Any, Any]:
+        [kept] = db.simple("SELECT many, size FROM documents_total")
+        [there] = db.simple("SELECT count(*), coalesce(sum(size), 0) FROM documents_text")
+        return kept, there
+
+    async with open_store(database, HandClock()) as store:
+        by = Attribution(origin=Origin.PERSON, author="ann")
+        for n in range(9):
+            place = Place(Layer.USER, "u1", f"{n % 4}.md")
+            await store.of(DocumentRows).write(NewVersion(place=place, text=f"tea {n} " * n, by=by, user="u1"))
+    db = side(database)
+    kept, there = counted(db)
+    assert kept == there != ("0", "0")
+    db.simple("DROP TABLE documents_total; UPDATE engine SET functions = 'older'")
+    schema.prepare(db)
+    assert counted(db) == (there, there)
+
+
+async def test_the_password_of_the_environment_is_for_no_other_program(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "geheim77")
+    async with open_store(database, HandClock()) as store:
+        await store.inbox.post(letter("a"), new_agent())
+        asked = [sys.executable, "-c", "import os; print(os.environ.get('PGPASSWORD'))"]
+        told = await trio.run_process(asked, capture_stdout=True)
+        assert told.stdout.strip() == b"None"
+        assert b"geheim77" in ServerLocation(database).conninfo()  # connections that are made later still have it
+        assert "geheim77" not in ServerLocation(database).shown
+    give_password_back()
+    assert os.environ["PGPASSWORD"] == "geheim77"
+    monkeypatch.setattr("daycare.base.store_location._kept", {})
 
 
 def test_what_an_operator_has_to_set_right_is_said_without_the_password() -> None:

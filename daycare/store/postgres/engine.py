@@ -9,6 +9,7 @@ import trio
 
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.base.store_location import keep_password
 from daycare.store.moving import note as notes
 from daycare.store.postgres import schema
 from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
@@ -93,6 +94,7 @@ def open_engine(location: str, clock: Clock, rows: Sequence[type[Rows]], inline:
     Raises `BrokenError` for what an operator has to set right, `StoreAwayError` where the server does not answer, or
     STORE_IN_USE.
     """
+    keep_password()
     where, followers = ServerLocation(location), followers_of(rows)
     with ExitStack() as opened:
         server = opened.enter_context(closing(PostgresConnection(where, schema.dialect())))

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from daycare.base.errors import InvalidError
 from daycare.base.secrecy import hide
-from daycare.base.store_location import shown
+from daycare.base.store_location import PASSWORD, kept_password, shown
 
 _DEFAULTS: Final = {
     "connect_timeout": "5",
@@ -53,7 +53,9 @@ class ServerLocation:
                 hint="postgresql://NAME:PASSWORD@HOST:PORT/DATABASE",
             )
         self.shown = shown(location)
-        for password in (given.get("password"), unquote(parts.password or ""), os.environ.get("PGPASSWORD")):
+        own = given.get("password") or unquote(parts.password or "")
+        self._has_password = bool(own)
+        for password in (own, os.environ.get(PASSWORD), kept_password()):
             if password:
                 hide(password)
         session = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
@@ -62,7 +64,10 @@ class ServerLocation:
 
     def conninfo(self) -> bytes:
         """Return what libpq is given. It has the password."""
-        return self._uri.encode()
+        password = kept_password()
+        if not password or self._has_password:
+            return self._uri.encode()
+        return f"{self._uri}&{urlencode({'password': password}, quote_via=quote)}".encode()
 
     def __repr__(self) -> str:
         return f"ServerLocation({self.shown!r})"

@@ -77,8 +77,23 @@ CREATE INDEX documents_text_by_word ON documents_text USING gin (words) WITH (fa
 CREATE VIEW documents_text_docsize AS SELECT rowid AS id FROM documents_text;
 """
 
+# How many rows there are, and how many words, is counted along: a search reads no more than what it finds.
+_TOTAL: Final = """
+CREATE TABLE IF NOT EXISTS documents_total (many bigint NOT NULL, size bigint NOT NULL);
+INSERT INTO documents_total SELECT count(*), coalesce(sum(size), 0) FROM documents_text
+  WHERE NOT EXISTS (SELECT 1 FROM documents_total);
+CREATE OR REPLACE FUNCTION count_documents() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF TG_OP = 'INSERT' THEN UPDATE daycare.documents_total SET many = many + 1, size = size + NEW.size;
+  ELSE UPDATE daycare.documents_total SET many = many - 1, size = size - OLD.size; END IF;
+  RETURN NULL; END $$;
+CREATE OR REPLACE TRIGGER documents_counted AFTER INSERT OR DELETE ON documents_text FOR EACH ROW
+  EXECUTE FUNCTION count_documents();
+"""
+
 # A search is `scope : ("a" OR "b") AND {name text} : ("c" OR "d")`; the score is that of FTS5's bm25, with its weights.
-FUNCTIONS: Final = r"""
+FUNCTIONS: Final = (
+    _TOTAL
+    + r"""
 CREATE OR REPLACE FUNCTION parts(t text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
   AS $$ SELECT array_remove(string_to_array(t, ' '), '') $$;
 CREATE OR REPLACE FUNCTION quoted_in(t text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -87,8 +102,8 @@ CREATE OR REPLACE FUNCTION ranked_documents(q text) RETURNS TABLE (rowid bigint,
   WITH asked AS (
     SELECT daycare.quoted_in(split_part(q, 'AND {name text}', 1)) AS scopes,
       daycare.quoted_in(split_part(q, 'AND {name text}', 2)) AS terms
-  ), every AS (SELECT count(*)::float8 AS many, greatest(sum(size)::float8 / count(*), 1) AS length
-    FROM daycare.documents_text
+  ), every AS (SELECT many::float8 AS many, greatest(size::float8 / greatest(many, 1), 1) AS length
+    FROM daycare.documents_total
   ), rare AS (
     SELECT term, greatest(ln((every.many - found.many + 0.5) / (found.many + 0.5)), 1e-6) AS idf
     FROM asked, every, unnest(asked.terms) AS term, LATERAL (SELECT count(*)::float8 AS many
@@ -104,3 +119,4 @@ CREATE OR REPLACE FUNCTION ranked_documents(q text) RETURNS TABLE (rowid bigint,
   GROUP BY d.rowid
 $$;
 """
+)

@@ -1,6 +1,6 @@
 """Summaries of the older turns of a session, and the reads that a prompt is made of: bounded, whole turns only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import apsw
@@ -22,6 +22,8 @@ SUMMARIES_KEPT_MAX: Final = 256  # sessions whose last summary is kept in memory
 _COLUMNS: Final = "agent_id, session, user, origin, through, turns, text, tokens_before, tokens_after, created_at"
 _EMPTY_CHARS = 100  # what a turn without messages counts, so that a read of many of them ends as well
 _ALL: Final = 2**62
+_PAGE: Final = 32  # turns that a server is asked for at once; a file is read as far as it is looked at
+_TURNS: Final = "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
@@ -70,22 +72,33 @@ class Summaries:
 
         None follows once there are `max_messages`. Turns without messages are left out.
         """
-        rows = self._reader.execute(
-            "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
-            f" WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session > ? AND {STANDS} ORDER BY t.turn DESC",
-            (agent_id, after, before, APART, before),
+        rows = self._turns(
+            f"t.agent_id = ?1 AND t.turn > ?2 AND t.turn < ?3 AND t.session > ?4 AND {STANDS} ORDER BY t.turn DESC",
+            [agent_id, after, before, APART, before],
+            moves=2,
         )
-        past = _until((row for row in rows), session, max_chars, after, max_messages)
+        past = _until(rows, session, max_chars, after, max_messages)
         return replace(past, turns=tuple(reversed(past.turns)))
 
     async def oldest(self, agent_id: str, session: int, *, after: int, before: int, max_chars: int) -> Past:
         """Return the oldest ended turns between two numbers, oldest first, until they have `max_chars`."""
-        rows = self._reader.execute(
-            "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
-            f" WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session = ? AND {STANDS} ORDER BY t.turn",
-            (agent_id, after, before, session, before),
+        rows = self._turns(
+            f"t.agent_id = ?1 AND t.turn > ?2 AND t.turn < ?3 AND t.session = ?4 AND {STANDS} ORDER BY t.turn",
+            [agent_id, after, before, session, before],
+            moves=1,
         )
-        return _until((row for row in rows), session, max_chars, after)
+        return _until(rows, session, max_chars, after)
+
+    def _turns(self, where: str, bindings: list[Any], moves: int) -> Iterator[tuple[Any, ...]]:
+        """Yield turns with their messages; a server is asked for a few at a time, from a bound that `moves` on."""
+        sql = f"{_TURNS} WHERE {where} LIMIT {_PAGE}"
+        turn, read = 0, _PAGE
+        while read == _PAGE:
+            read = 0
+            for row in self._reader.execute(sql, tuple(bindings)):
+                turn, read = row[0], read + 1
+                yield row
+            bindings[moves] = turn
 
     async def spent(self, agent_id: str, session: int, limit: int) -> int:
         """Return what the newest `limit` turns of a session have cost, in millionths of a US dollar."""
