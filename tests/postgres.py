@@ -45,6 +45,8 @@ OF_A_FILE: Final = {  # tests and modules that are left out with a server, and w
     "test_the_terminal_opens_it_says_what_it_lacks_and_goes_on": _PROGRAMS,
     "test_what_was_approved_for_a_person_goes_with_them": _WORKS_ON_FILES,
     "test_of_a_person_who_is_gone_no_webhook_and_no_secret_is_left": _WORKS_ON_FILES,
+    "test_rights_and_open_work_do_not_move[restore of a backup]": _WORKS_ON_FILES,
+    "test_kill_9_while_deliveries_come_in_and_all_of_them_repeated": _PROGRAMS,
     "test_purge": _WORKS_ON_FILES,
     "test_of_a_person_who_is_removed_for_good_nothing_is_kept": _WORKS_ON_FILES,
     "test_migration": _OLDER,

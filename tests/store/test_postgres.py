@@ -15,7 +15,7 @@ from daycare.base.store_location import give_password_back, shown
 from daycare.features import open_store
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.postgres import schema, writer
-from daycare.store.postgres.connection import Answer, Call, PostgresConnection
+from daycare.store.postgres.connection import BoundStatement, PostgresConnection, StatementAnswer
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.lockstep import Lockstep
 from daycare.store.sqlite.database import migrations
@@ -83,9 +83,9 @@ async def test_a_commit_whose_answer_is_lost_is_settled_by_its_number(
     database: str, monkeypatch: pytest.MonkeyPatch, happened: bool
 ) -> None:
     other = side(database)
-    lost: list[Call] = []
+    lost: list[BoundStatement] = []
 
-    def send(self: Lockstep, last: Call | None = None) -> Answer | None:
+    def send(self: Lockstep, last: BoundStatement | None = None) -> StatementAnswer | None:
         if last is not None and not lost:
             lost.append(last)
             if happened:

@@ -50,14 +50,14 @@ class _Prepared:
         self.decoders: list[Decode] | None = None
 
 
-class Call(NamedTuple):
+class BoundStatement(NamedTuple):
     """A statement and its values, as the server gets them."""
 
     prepared: _Prepared
     values: list[bytes | None]
 
 
-class Answer(NamedTuple):
+class StatementAnswer(NamedTuple):
     """What came of a statement: how many rows it changed, the number of its new row, its rows; None: no such thing."""
 
     changes: int | None
@@ -118,7 +118,7 @@ class PostgresConnection:
                 self._note(answer)
         return Cursor([])
 
-    def _note(self, answer: Answer) -> None:
+    def _note(self, answer: StatementAnswer) -> None:
         if answer.changes is not None:
             self._changes = answer.changes
             self._total += answer.changes
@@ -262,16 +262,16 @@ class PostgresConnection:
         """Whether a statement is prepared: to `bind` it asks the server nothing."""
         return sql in self._prepared
 
-    def bind(self, sql: str, bindings: Any) -> Call:
+    def bind(self, sql: str, bindings: Any) -> BoundStatement:
         """Return a statement with its values; it is prepared with the first of them."""
         prepared = self._prepared.get(sql) or self._prepare(sql, bindings)
         statement = prepared.statement
         if statement.stems:
             bindings = words.stemmed(bindings, statement.stems, self._stems)
         values = [encode(bindings[at]) for encode, at in zip(prepared.encoders, statement.order, strict=True)]
-        return Call(prepared, values)
+        return BoundStatement(prepared, values)
 
-    def execute_all(self, calls: Sequence[Call]) -> list[Answer | DaycareError]:
+    def execute_all(self, calls: Sequence[BoundStatement]) -> list[StatementAnswer | DaycareError]:
         """Run statements in one round trip; return the answers. The first that is refused is the last that has one.
 
         What is outside of a transaction is one.
@@ -287,7 +287,7 @@ class PostgresConnection:
         except _LIBPQ as error:
             raise self._lost(str(error)) from error
         self.trips += 1
-        found: list[Answer | DaycareError] = []
+        found: list[StatementAnswer | DaycareError] = []
         for call, result in zip(calls, results, strict=False):
             if result.status not in _GOOD:
                 found.append(self._refused(result, call.prepared.statement.text))
@@ -313,7 +313,7 @@ class PostgresConnection:
             if conn.status == pq.ConnStatus.BAD:
                 raise self._lost(_said(conn))
 
-    def _answer(self, call: Call, result: pq.abc.PGresult) -> Answer:
+    def _answer(self, call: BoundStatement, result: pq.abc.PGresult) -> StatementAnswer:
         statement = call.prepared.statement
         if result.status not in _GOOD:
             raise self._refused(result, statement.text)
@@ -323,11 +323,11 @@ class PostgresConnection:
             if changes and statement.changes in self.watched and self.touched is not None:
                 self.touched(statement.changes)
         if result.nfields == 0:
-            return Answer(changes, None, [])
+            return StatementAnswer(changes, None, [])
         rows = self._rows(call.prepared, result)
         if statement.numbered:
-            return Answer(changes, rows[-1][0] if rows else None, [])
-        return Answer(changes, None, rows)
+            return StatementAnswer(changes, rows[-1][0] if rows else None, [])
+        return StatementAnswer(changes, None, rows)
 
     def _prepare(self, sql: str, bindings: Any) -> _Prepared:
         statement = self.dialect.translate(sql)

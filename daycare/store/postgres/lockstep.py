@@ -12,7 +12,7 @@ import apsw
 import greenlet
 
 from daycare.base.errors import DaycareError, StoreAwayError
-from daycare.store.postgres.connection import Answer, Call, PostgresConnection
+from daycare.store.postgres.connection import BoundStatement, PostgresConnection, StatementAnswer
 from daycare.store.postgres.cursor import Blob, Cursor, Row
 
 UNSENT_MAX: Final = 2_000  # statements of one lane that nobody looked at yet
@@ -23,12 +23,12 @@ class _Asked(Cursor):
 
     __slots__ = ("_lane", "answer", "call", "owner")
 
-    def __init__(self, lane: "Lane", call: Call) -> None:
+    def __init__(self, lane: "WriteLane", call: BoundStatement) -> None:
         super().__init__([])
         self._lane = lane
         self.call = call
         self.owner = lane.owner
-        self.answer: Answer | None = None
+        self.answer: StatementAnswer | None = None
 
     def __next__(self) -> Row:
         if self.answer is None:
@@ -41,14 +41,14 @@ class _Asked(Cursor):
             self._lane.wait()
         return super().fetchall()
 
-    def is_answered(self, answer: Answer) -> None:
+    def is_answered(self, answer: StatementAnswer) -> None:
         """Take the answer."""
         self.answer = answer
         self._rows = answer.rows
         self._lane.note(answer, self.owner)
 
 
-class RefusedError(Exception):
+class SpoiledError(Exception):
     """The write that is the `owner` failed, and the transaction cannot be committed as it is."""
 
     def __init__(self, owner: Any, error: BaseException) -> None:
@@ -57,7 +57,7 @@ class RefusedError(Exception):
         self.error = error
 
 
-class Lane:
+class WriteLane:
     """The connection as the writes of one user see it, which run one after another; `owner` is the one that runs now.
 
     Changes and numbers are those of its own statements.
@@ -66,7 +66,7 @@ class Lane:
     filename = ""
     open_vfs = ""
 
-    def __init__(self, lockstep: "Lockstep", work: Callable[["Lane"], None]) -> None:
+    def __init__(self, lockstep: "Lockstep", work: Callable[["WriteLane"], None]) -> None:
         self._lockstep = lockstep
         self._server = lockstep.server
         self.owner: Any = None
@@ -84,7 +84,7 @@ class Lane:
                 call = self._server.bind(part, bindings)
             except DaycareError as error:
                 if self._server.failed:  # as it cannot be prepared
-                    raise RefusedError(self.owner, error) from error
+                    raise SpoiledError(self.owner, error) from error
                 raise
             found = self._ask(call)
         return found
@@ -95,7 +95,7 @@ class Lane:
             self.execute(sql, bindings)
         return Cursor([])
 
-    def _ask(self, call: Call) -> _Asked:
+    def _ask(self, call: BoundStatement) -> _Asked:
         asked = _Asked(self, call)
         self._lockstep.unsent.append(asked)
         self._unanswered += 1
@@ -117,7 +117,7 @@ class Lane:
         self.wait()
         return self._own > 0
 
-    def note(self, answer: Answer, owner: Any) -> None:
+    def note(self, answer: StatementAnswer, owner: Any) -> None:
         """Take note of an answer to one of its statements."""
         self._unanswered -= 1
         if answer.changes is not None:
@@ -164,12 +164,12 @@ class Lockstep:
         self.hub = greenlet.getcurrent()
         self.unsent: list[_Asked] = []
 
-    def run(self, works: Sequence[Callable[[Lane], None]]) -> None:
+    def run(self, works: Sequence[Callable[[WriteLane], None]]) -> None:
         """Run each in a lane of its own, until all have ended; some of their last statements may be unsent.
 
-        Raises `RefusedError`, `StoreAwayError`, or what one of the works raises: the others have not ended then.
+        Raises `SpoiledError`, `StoreAwayError`, or what one of the works raises: the others have not ended then.
         """
-        lanes = [Lane(self, work) for work in works]
+        lanes = [WriteLane(self, work) for work in works]
         running = lanes
         try:
             while running:
@@ -183,10 +183,10 @@ class Lockstep:
                 if lane.greenlet:  # it has begun, and not ended
                     lane.greenlet.throw(greenlet.GreenletExit)
 
-    def send(self, last: Call | None = None) -> Answer | None:
+    def send(self, last: BoundStatement | None = None) -> StatementAnswer | None:
         """Send what is unsent, with `last` behind it if all of that is taken; return the answer to that.
 
-        Raises `RefusedError` for what is a write's fault, else what is the server's.
+        Raises `SpoiledError` for what is a write's fault, else what is the server's.
         """
         asked, self.unsent = self.unsent, []
         calls = [each.call for each in asked]
@@ -195,7 +195,7 @@ class Lockstep:
             if isinstance(answer, StoreAwayError):
                 raise answer
             if isinstance(answer, DaycareError):
-                raise RefusedError(each.owner, answer)
+                raise SpoiledError(each.owner, answer)
             each.is_answered(answer)
         if last is None:
             return None

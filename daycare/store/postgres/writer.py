@@ -22,7 +22,7 @@ from daycare import __version__
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.errors import StatementError
-from daycare.store.postgres.lockstep import Lane, Lockstep, RefusedError
+from daycare.store.postgres.lockstep import Lockstep, SpoiledError, WriteLane
 from daycare.store.postgres.schema import number_again
 from daycare.store.records import Commit
 from daycare.store.sqlite.mark import Mark
@@ -186,12 +186,12 @@ class PostgresWriter(Writer):
             for each in _together(todo):
                 self._lockstep.run([partial(self._run_lane, tx, writes) for writes in each])
             self._end()
-        except RefusedError as refused:
+        except SpoiledError as refused:
             refused.owner.outcome = outcome.Error(refused.error)
             return cast("_Write[Any]", refused.owner)
         return None
 
-    def _run_lane(self, tx: Tx, writes: Sequence[_Write[Any]], lane: Lane) -> None:
+    def _run_lane(self, tx: Tx, writes: Sequence[_Write[Any]], lane: WriteLane) -> None:
         own = Tx(cast(apsw.Connection, lane), tx.now, self.memory)
         own.commit = tx.commit
         for write in writes:
@@ -201,10 +201,10 @@ class PostgresWriter(Writer):
                 continue
             error = write.outcome.error
             lost = isinstance(error, StoreAwayError) and not self._server.is_open
-            if lost or isinstance(error, RefusedError | GreenletExit):
+            if lost or isinstance(error, SpoiledError | GreenletExit):
                 raise error  # it is about the server or the batch
             if lane.has_changed():
-                raise RefusedError(write, error)
+                raise SpoiledError(write, error)
 
     def _end(self) -> None:
         """Commit, together with the last statements of the writes."""
