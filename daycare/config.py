@@ -42,6 +42,7 @@ from daycare.settings import DaemonSection as DaemonSection
 from daycare.settings import McpServer as McpServer
 from daycare.settings import ModelSection as ModelSection
 from daycare.settings import ModelsSection as ModelsSection
+from daycare.settings import NodeSection as NodeSection
 from daycare.settings import NotifySection as NotifySection
 from daycare.settings import PluginsSection as PluginsSection
 from daycare.settings import ProviderSection as ProviderSection
@@ -312,6 +313,10 @@ def _meaning(config: Config) -> _Found:
     location = config.store.location
     if not location.strip() or ("://" in location and not is_server(location)):
         yield ("store", "location"), 'expected the name of a file, "memory:", or "postgresql://..."'
+    if config.node.name and not is_server(location):
+        yield ("node", "name"), 'several nodes need a database on a server: [store] location = "postgresql://..."'
+    if config.node.name == "main":
+        yield ("node", "name"), "is what a daemon that works alone is called; choose another"
     yield from _named(("agent", "personality"), config.agent.personality)
     if config.agents.default:
         yield from _named(("agents", "default"), config.agents.default)

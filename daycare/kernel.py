@@ -6,6 +6,7 @@ comes in (connectors, tools, commands, observers of messages) registers with a p
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -42,6 +43,7 @@ from daycare.agent.sections import Prompts
 from daycare.agent.sending import Sending
 from daycare.agent.setting_commands import SettingCommands
 from daycare.agent.steps import Thinker
+from daycare.agent.wanted_files import WantedFiles
 from daycare.base.clock import TimeLimit
 from daycare.base.limits import OUTAGE_MAX_S
 from daycare.config import Config
@@ -72,6 +74,7 @@ from daycare.plugins.context import Surroundings
 from daycare.plugins.extensions import Extensions
 from daycare.settings import Live
 from daycare.store.retry import with_retry
+from daycare.store.share import CONNECTORS
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault
 from daycare.tools import builtin
@@ -80,6 +83,14 @@ from daycare.tools.context import Reach
 from daycare.tools.offer import ToolOffer
 from daycare.tools.runner import Runner
 
+# Of several nodes one runs each part of the background, but for these: they are about what runs on the node itself.
+ON_EVERY_NODE: Final = frozenset(
+    {
+        *("delivery", "typing and previews", "notices", "record of events", "alarm", "health", "recall"),
+        *("shell", "shell commands", "MCP servers", "tokens of the API", "voice notes"),
+    }
+)
+OF_CONNECTORS: Final = frozenset({CONNECTORS, "approval messages", "files for other nodes"})
 Background = Mapping[str, Callable[[], Awaitable[object]]]
 
 
@@ -92,6 +103,7 @@ class Kernel:
         self.stop = run.stop
         self.bus = Bus(start=self.started_at)  # cursors go on growing over restarts
         self.keeper = Keeper(self.bus, self.clock)
+        store.share.ended = partial(self.stop.ask, True, "other nodes have taken over its work")
         self.connectors: dict[str, Connector] = {}  # plugins register theirs
         self.commands = Commands()
 
@@ -121,6 +133,7 @@ class Kernel:
         self.intake = Intake(store, admission, self.router, bus, clock)
 
     def _build_plugins(self, plugins: Sequence[Plugin]) -> None:
+        self._held: CrashBreaker | None = None
         store, clock, config = self.store, self.clock, self.live.now
         self.host = Host(store, self.bus, clock, self.intake.receive, self.commands.listed)
         folder = self.home.path / "plugins"
@@ -139,6 +152,7 @@ class Kernel:
         self.files = AttachedFiles(store, self.connectors)
         self.reacting = Reacting(store, self.connectors)
         self.catalogue = Catalogue(self.live, self.reacting.offered)
+        self.extensions.hold(self._may_start)
         self.catalogue.add(tool for plugin in self.extensions.plugins for tool in plugin.tools)
         self.catalogue.own |= {tool.spec.name for tool in builtin.plugin.tools}
         self.offer = ToolOffer(self.live, self.catalogue.spec, tokens.of_tools)
@@ -235,6 +249,7 @@ class Kernel:
         self.sending = Sending(store, self.connectors, self.files, self.bus, clock, outage)
         self.delivery = Delivery(store, self.sending)
         self.courier = Courier(store, self.connectors, self.delivery.deliver, clock, self.keeper)
+        self.courier.gate = self._may_send
         self.typing_status = TypingStatus(
             self.bus,
             self.connectors,
@@ -273,9 +288,30 @@ class Kernel:
         """Keep down what a verdict on the crashes before this run says, until it is tried again."""
         tell = partial(self.notifier.notify, self.owner, topic="breaker")
         breaker = CrashBreaker(verdict, starts, self.extensions.pushing, self.connectors, self.host, self.clock, tell)
-        self.extensions.hold(breaker.plugin)
-        self.courier.gate = breaker.connector
+        self._held = breaker
         return breaker
+
+    async def _may_start(self, plugin: str) -> None:
+        """Return when a plugin may start: what connects with the world outside does on one node only."""
+        if plugin in self.extensions.pushing:
+            await self.store.share.until_held(CONNECTORS)
+        if self._held is not None:
+            await self._held.plugin(plugin)
+
+    async def _may_send(self, connector: str) -> None:
+        await self.store.share.until_held(CONNECTORS)
+        if self._held is not None:
+            await self._held.connector(connector)
+
+    async def _connect(self) -> None:
+        """Have the connectors for as long as this is called; they are another node's afterwards."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            if not self.stop.event.is_set():
+                with trio.CancelScope(shield=True):
+                    self.courier.rest()
+                    await self.extensions.rest()
 
     def background(self) -> Background:
         """Return what runs beside the turns, by the name that people read when it crashes."""
@@ -285,7 +321,11 @@ class Kernel:
             "typing and previews": self.typing_status.run,
             "notices": self.notifier.worker.run,
             "record of events": self.record.run,
+            **(self._of_one_node() if self.store.share.several else {}),
         }
+
+    def _of_one_node(self) -> Background:
+        return {CONNECTORS: self._connect, "files for other nodes": WantedFiles(self.store, self.files.fetch).run}
 
     async def prepare(self) -> None:
         """Do what must be done before the first turn is taken."""
@@ -296,7 +336,10 @@ class Kernel:
             await nursery.start(self.extensions.run)
             await self.prepare()
             for name, part in self.background().items():
-                nursery.start_soon(self.keeper.keep, name, part)
+                role = "" if name in ON_EVERY_NODE else CONNECTORS if name in OF_CONNECTORS else name
+                run = partial(self.store.share.while_held, role, part) if role else part
+                nursery.start_soon(self.keeper.keep, name, run)
             await self.supervisor.run()
             await self.extensions.stop()
             nursery.cancel_scope.cancel()
+        await self.store.share.leave()

@@ -27,6 +27,7 @@ from daycare.features.memory.documents.rows import DocumentRows
 from daycare.observe import log
 from daycare.ops import bare
 from daycare.ops.daemon_lifecycle import DaemonLifecycle
+from daycare.ops.node import node_of
 from daycare.ops.owner import owner_of
 from daycare.ops.program import become_daemon
 from daycare.ops.run import Run
@@ -146,7 +147,7 @@ async def open_daemon(
     vault = open_vault(home.key_file)
     location = home.database(config.store.location)
     refuse_damage(location, whole=bool(mark.read(location).damage))
-    async with open_store(location, clock, inline=inline) as store:
+    async with open_store(location, clock, inline=inline, node=node_of(config, vault)) as store:
         owner = await with_retry(partial(owner_of, store, config))
         operator = await with_retry(partial(store.people.get, owner)) or User(id=owner, name=owner)
         persona = Persona(config.agent.name, config.agent.tone)

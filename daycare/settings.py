@@ -46,6 +46,18 @@ class StoreSection(msgspec.Struct, frozen=True, kw_only=True):
         return self.keep_days * 86_400_000
 
 
+class NodeSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[node]`: that this daemon is one of several which work on the database of `[store] location`.
+
+    `name` is its own, empty for a daemon that works alone; `address` is shown to people, the machine's name if empty.
+    Others take over from a node that was away for `lease_s`.
+    """
+
+    name: Annotated[str, Meta(pattern=r"^([a-z0-9][a-z0-9-]{0,31})?$")] = ""
+    address: Annotated[str, Meta(pattern=r"^[A-Za-z0-9.:-]{0,200}$")] = ""
+    lease_s: Annotated[float, Meta(ge=1, le=60)] = 10.0
+
+
 class AgentSection(msgspec.Struct, frozen=True, kw_only=True):
     """`[agent]`: what agents have in common. `operator` is a user id, empty for the only operator there is."""
 
@@ -201,6 +213,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     daemon: DaemonSection = DaemonSection()
     store: StoreSection = StoreSection()
+    node: NodeSection = NodeSection()
     agent: AgentSection = AgentSection()
     agents: AgentsSection = AgentsSection()
     models: ModelsSection = ModelsSection()

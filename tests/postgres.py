@@ -115,7 +115,8 @@ class Database:
         )
         self._db.simple(
             "CREATE FUNCTION emptied() RETURNS void LANGUAGE plpgsql AS $$ BEGIN"
-            f" SET LOCAL session_replication_role = replica; {empty}; {'; '.join(rows)}; END $$"
+            f" SET LOCAL session_replication_role = replica; {empty}; {'; '.join(rows)};"
+            " DELETE FROM commits; UPDATE shards SET node = NULL, epoch = 0 WHERE node IS NOT NULL; END $$"
         )
 
     def empty(self) -> None:

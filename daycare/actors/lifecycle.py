@@ -46,7 +46,8 @@ class Activation:
     `turn` when it was journaled with the end of the one before and has not been tried yet. `trying` says that a try
     runs, which `scope` can cancel; `alone`, that no other lane tries a turn meanwhile. `beside` is the control message
     that is obeyed beside the running turn. `retry_at` is the turn that failed last, and when by trio's clock it may be
-    tried again.
+    tried again. `user` is whose agent it is, once that is known; `whole` ends the activation on a node of several,
+    which sets `gone`.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class Activation:
         "beside",
         "control",
         "deaf",
+        "gone",
         "heard",
         "idle_since",
         "late_at",
@@ -73,6 +75,8 @@ class Activation:
         "stopped_at",
         "trying",
         "turn",
+        "user",
+        "whole",
     )  # fmt: skip
 
     def __init__(self, agent_id: str) -> None:
@@ -97,6 +101,9 @@ class Activation:
         self.retiring = False
         self.idle_since = 0.0
         self.late_at = 0.0
+        self.user = ""
+        self.whole: trio.CancelScope | None = None
+        self.gone: trio.Event | None = None
 
     def move(self, to: Life) -> None:
         """Go to another state of life; a move that the table does not know is a defect."""

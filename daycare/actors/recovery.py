@@ -6,7 +6,7 @@ in the store, and all other turns wait for that long. Commands are obeyed meanwh
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import trio
 
@@ -27,7 +27,11 @@ class Recovery:
 
     async def begin(self) -> None:
         """Find the suspects; to be called once, before any turn is tried."""
-        self._suspects.extend(await with_retry(self._store.turns.recover))
+        self.add(await with_retry(self._store.turns.recover))
+
+    def add(self, suspects: Iterable[str]) -> None:
+        """Take agents for suspects; `run` is to be called then."""
+        self._suspects.extend(suspects)
 
     async def run(self, wake: Callable[[str], Activation]) -> None:
         """Let each suspect run alone, then all others."""

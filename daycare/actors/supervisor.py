@@ -5,6 +5,7 @@ messages first, then one turn after the other. A commit wakes; sleep is decided 
 and "removed", so no wake is lost.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -13,6 +14,7 @@ import trio
 from daycare.actors import mailbox
 from daycare.actors.directory import Directory
 from daycare.actors.failures import Failures
+from daycare.actors.handover import HANDOVER_S, Handover, at_work
 from daycare.actors.lifecycle import Activation, Life
 from daycare.actors.ports import LanePorts
 from daycare.actors.recovery import Recovery
@@ -36,6 +38,7 @@ COLLECT_MAX_S: Final = 15.0  # ... but never longer than this
 
 _NO_WORDS: Final = (EnvelopeKind.NOTE, EnvelopeKind.QUERY, EnvelopeKind.VOICE, EnvelopeKind.UNHEARD)
 
+
 STOPPED = "stopped"
 INTERRUPTED = "interrupted"
 
@@ -53,7 +56,7 @@ class Supervisor:
         keeper: Keeper,
         live: Live,
     ) -> None:
-        self._store, self._directory = store, directory
+        self._store, self._directory, self._share = store, directory, store.share
         self._turns, self._endings, self._control = work
         self._bus, self._clock, self._keeper = bus, clock, keeper
         self._settings = live
@@ -69,21 +72,27 @@ class Supervisor:
         self.awake: dict[str, Activation] = {}
         self.failures = Failures(store, work.endings, bus, clock, self.awake)
         self.recovery = Recovery(store, self.awake)
+        self._handover = Handover(store, self.awake)
 
     async def run(self) -> None:
         """Work off what waits, then whatever is posted, until `stop`; returns when every lane has ended."""
-        await self.recovery.begin()
+        if not self._share.several:  # else with each shard
+            await self.recovery.begin()
         if self._stopping:
             return
         try:
             async with trio.open_nursery() as self._nursery:
+                self._share.work(self._take_over, self._handover.let_go)
                 self._nursery.start_soon(self._keeper.keep, "backlog", self._wake_backlog)
                 self._nursery.start_soon(self._keeper.keep, "sweep", self._sweeper.run)
         finally:
             self._nursery = None  # what is committed from here on is found by the next start
 
     async def stop(self, grace_s: float) -> None:
-        """End orderly: running turns may finish for `grace_s`, then they are suspended without costing an attempt."""
+        """End orderly: running turns may finish for `grace_s`, then they are suspended without costing an attempt.
+
+        On a node of several that is `HANDOVER_S` at most: another goes on with them at once.
+        """
         self._stopping = True
         nursery = self._nursery
         if nursery is None:
@@ -91,17 +100,13 @@ class Supervisor:
         for lane in self.awake.values():
             if lane.life is Life.IN_TURN:
                 lane.move(Life.DRAINING)
-        with trio.move_on_after(grace_s):
+        with trio.move_on_after(min(grace_s, HANDOVER_S) if self._share.several else grace_s):
             while any(lane.trying for lane in self.awake.values()):
                 self._room = trio.Event()
                 await self._room.wait()
-        suspended = [
-            lane.turn.turn for lane in self.awake.values() if lane.turn is not None and (lane.trying or lane.begun)
-        ] + self._suspended
+        suspended = at_work(self.awake.values()) + self._suspended
         nursery.cancel_scope.cancel()
-        with trio.CancelScope(shield=True), trio.move_on_after(grace_s):
-            for turn in suspended:
-                await with_retry(partial(self._store.turns.suspend, turn))
+        await self._handover.suspend(suspended, grace_s)
 
     def committed(self, commit: Commit) -> None:
         """Hear what a commit made true: whose turn is cut off, what may work by now, and what is to be done."""
@@ -125,6 +130,8 @@ class Supervisor:
             if lane is None:
                 if self._stopping or self._nursery is None:
                     continue  # the next start finds them in the store
+                if self._share.several and not self._is_here(row.agent_id):
+                    continue  # its node hears of it
                 self.wake(row.agent_id)
                 continue
             lane.deliver(row)
@@ -160,11 +167,37 @@ class Supervisor:
 
     # -- a lane ------------------------------------------------------------------------------------------------------
 
+    def _is_here(self, agent_id: str) -> bool:
+        """Whether an agent is to wake here, as far as that is known: its lane asks again."""
+        known = self._directory.known(agent_id)
+        return known is None or self._share.owns(known.user)
+
+    def _take_over(self, suspects: Sequence[str]) -> None:
+        """Begin the work of users that are this node's from now on; `suspects` are agents of theirs."""
+        self.recovery.add(suspects)
+        if self._nursery is not None and not self._stopping:
+            self._nursery.start_soon(self._keeper.keep, "backlog", self._wake_backlog)
+
     async def _live(self, lane: Activation) -> None:
+        """Run a lane to its end, or until another node is to run it."""
+        if not self._share.several:
+            await self._lived(lane)
+            return
+        with trio.CancelScope() as lane.whole:
+            await self._lived(lane)
+        if self.awake.get(lane.agent_id) is lane:
+            del self.awake[lane.agent_id]
+        if lane.gone is not None:
+            lane.gone.set()
+
+    async def _lived(self, lane: Activation) -> None:
         """Run a lane to its end; one that breaks outside of a turn is started anew after a while."""
         try:
             try:
                 agent = await self._agent(lane)
+                lane.user = agent.user
+                if not self._share.owns(agent.user):
+                    return
                 self._bus.publish(AgentWoke(**about(self._clock, agent)))
                 await self._work(lane)
             finally:

@@ -14,6 +14,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.agent.blocks import block, one_line
+from daycare.agent.wanted_files import wanted
 from daycare.base.bounded import Bounded
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError, StoreAwayError, UnavailableError
@@ -21,6 +22,7 @@ from daycare.base.limits import FILE_MAX_BYTES, FILES_MAX, IMAGES_MAX_BYTES
 from daycare.base.messages import File, Image, Message, Origin, Part, Text
 from daycare.formats import reading as formats
 from daycare.plugin import Attachment, Connector, Inbound, Outgoing, RemoteFile
+from daycare.store.share import CONNECTORS
 from daycare.store.sqlite.store import Store
 
 FILE_TEXT_MAX_BYTES: Final = 64 * 1024  # of a text file that goes into a prompt whole
@@ -131,12 +133,16 @@ class AttachedFiles:
         if error is not None and trio.current_time() < until:
             raise error
         try:
-            await self._fetch(file_id, user, remote)
+            if self.store.share.holds(CONNECTORS):
+                await self.fetch(file_id, user, remote)
+            else:
+                await wanted(self.store, file_id, user, FETCH_DEADLINE_S)
         except DaycareError as error:
             self._failed[file_id] = trio.current_time() + FETCH_PAUSE_S, error
             raise
 
-    async def _fetch(self, file_id: int, user: str, remote: str) -> None:
+    async def fetch(self, file_id: int, user: str, remote: str) -> None:
+        """Fetch a file from its platform, and keep it. Raises what that says."""
         data: bytes | None = None
         at = msgspec.json.decode(remote, type=Remote)
         if at.connector not in self.connectors:

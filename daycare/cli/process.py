@@ -121,6 +121,7 @@ def status_facts(now: Json) -> Any:
                 "store",
                 f"{store.get('location')}, {size(store.get('bytes') or 0)}" + (f": {trouble}" if trouble else ""),
             ),
+            ("node", _node(now.get("node"))),
             ("models", ", ".join(f"{role}: {model}" for role, model in now.get("models", {}).items())),
             ("providers", ", ".join(now.get("providers", ()))),
             ("connectors", "\n".join(_connection(name, health) for name, health in now.get("connectors", {}).items())),
@@ -131,6 +132,20 @@ def status_facts(now: Json) -> Any:
             ("spent", _spent(now.get("spent", {}))),
         )
     )
+
+
+def _node(now: Json | None) -> str:
+    if now is None:
+        return ""
+    others = "\n".join(
+        f"{each['name']} at {each['address']}: {each['state']}, {each['shards']} shards"
+        + ("" if each["same_key"] else ", another vault key")
+        + ("" if each["same_settings"] else ", other settings")
+        for each in now["nodes"]
+    )
+    roles = f", runs {', '.join(now['roles'])}" if now["roles"] else ""
+    waits = ", waits to be sure of its lease" if now["paused"] else ""
+    return f"{now['name']}{waits}{roles}\n{others}"
 
 
 def _config(now: Json) -> str:

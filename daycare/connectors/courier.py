@@ -17,6 +17,7 @@ from daycare.observe.keeper import Keeper
 from daycare.plugin import Connector
 from daycare.store.records import Commit, OutboxRow
 from daycare.store.retry import with_retry
+from daycare.store.share import CONNECTORS
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 
@@ -70,6 +71,12 @@ class Courier:
             for name in sorted(pushing - self._served.keys()):
                 self._served[name] = trio.CancelScope()
                 self._tasks.start_soon(self._serve_while, name, self._served[name])
+
+    def rest(self) -> None:
+        """Send nothing until the gate lets each connector pass again."""
+        for name in list(self._served):
+            self._served.pop(name).cancel()
+        self.connect()
 
     @asynccontextmanager
     async def quiet(self, names: Collection[str]) -> AsyncIterator[None]:
@@ -135,6 +142,8 @@ class Courier:
 
     async def _try(self, row: OutboxRow) -> float | None:
         """Deliver a row; nothing that goes wrong with it concerns anybody else's."""
+        if not self._store.share.holds(CONNECTORS):
+            return STORE_RETRY_S  # another node does by now, or this one is about to find out
         try:
             return await self._deliver(row)
         except StoreAwayError:

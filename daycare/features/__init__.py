@@ -3,15 +3,19 @@
 Nothing is imported before it is asked for: a command of one capability needs no other, and no daemon.
 """
 
+import hashlib
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from daycare.base.clock import Clock
+    from daycare.settings import NodeSection
     from daycare.store.sqlite.engine import Open
     from daycare.store.sqlite.rows import Rows
     from daycare.store.sqlite.store import Store
+    from daycare.store.vault import Vault
 
 
 def rows() -> "Sequence[type[Rows]]":
@@ -71,15 +75,23 @@ def rows() -> "Sequence[type[Rows]]":
 
 
 def open_store(
-    location: str, clock: "Clock | None" = None, *, inline: bool = False, vfs: str | None = None
+    location: str,
+    clock: "Clock | None" = None,
+    *,
+    inline: bool = False,
+    vfs: str | None = None,
+    node: "tuple[NodeSection, Vault, str] | None" = None,
 ) -> "AbstractAsyncContextManager[Store]":
-    """Open a store with the tables of all capabilities; see `store.open_store`."""
+    """Open a store with the tables of all capabilities; see `store.open_store`.
+
+    `node` is what makes it one of several nodes: its section, the vault, and what all settings come to.
+    """
     from daycare.store.sqlite import store
 
-    return store.open_store(location, clock, rows(), inline=inline, vfs=vfs, engine=_engine(location))
+    return store.open_store(location, clock, rows(), inline=inline, vfs=vfs, engine=_engine(location, node))
 
 
-def _engine(location: str) -> "Open | None":
+def _engine(location: str, node: "tuple[NodeSection, Vault, str] | None") -> "Open | None":
     """Return what opens a location, None for a file."""
     from daycare.base.errors import BrokenError
     from daycare.base.store_location import is_server, shown
@@ -94,4 +106,18 @@ def _engine(location: str) -> "Open | None":
             f"opening {shown(location)}: what speaks to PostgreSQL is not installed ({error.name or error})",
             hint="pip install 'daycare[postgres]'",
         ) from None
-    return open_engine
+    if node is None or not node[0].name:
+        return open_engine
+    from daycare.store.postgres.members import NodeIdentity
+    from daycare.store.postgres.shared_engine import open_shared
+    from daycare.store.postgres.writer import host_name
+
+    section, vault, settings = node
+    identity = NodeIdentity(
+        section.name,
+        section.address or host_name(),
+        round(section.lease_s * 1000),
+        hashlib.sha256(vault.derived("nodes")).hexdigest()[:16],
+        settings,
+    )
+    return partial(open_shared, identity)

@@ -114,6 +114,7 @@ AFTER_RESTART: Final = (
     "daemon.breaker",  # it judges starts
     "daemon.log_format",
     "store.location",
+    *_of("node", "name", "address", "lease_s"),
     "agent.operator",
     *_of("plugins", "load", "disable"),
     *_of("memory", "embedder", "model_dir"),  # all vectors are another model's then

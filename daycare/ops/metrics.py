@@ -25,6 +25,7 @@ from daycare.observe.bus import Bus
 from daycare.observe.metrics import Family, Gauge, Total
 from daycare.store.home import Home
 from daycare.store.records_metrics import Queue, StoreMetrics
+from daycare.store.share import DividedShare
 from daycare.store.sqlite.store import Store
 
 _DEADLINE_S: Final = 3.0  # what cannot be had until then is left out, and the look is told to be incomplete
@@ -69,6 +70,14 @@ class DaemonMetrics:
         yield Gauge("daycare_turns_running", "Turns that run").set(value=lives.count(Life.IN_TURN))
         yield Total("daycare_events_dropped_total", "Events that slow readers lost").set(value=self.bus.dropped)
         yield Gauge("daycare_event_readers", "Who reads events").set(value=self.bus.subscribers)
+        share = self.store.share
+        if isinstance(share, DividedShare):
+            yield Gauge("daycare_node_shards", "Shards of this node").set(value=len(share.shards))
+            yield Gauge("daycare_node_sure", "1 while this node counts on its lease").set(value=not share.paused)
+            runs = Gauge("daycare_node_role", "1 for each part that of all nodes this one runs", ("role",))
+            for role in sorted(share.roles()):
+                runs.set(role, value=1)
+            yield runs
         away = Gauge("daycare_provider_up", "1 for providers of models that are not away", ("provider",))
         for name in self.pool.configured:
             away.set(name, value=name not in self.pool.away)

@@ -62,5 +62,6 @@ class Overview:
                 not each.denied and is_out(each.code_until, each.tries, run.now_ms()) for each in strangers
             ),
             "spent": await store.of(BudgetRows).total(),
+            **({"node": node} if (node := await store.share.status()) is not None else {}),
             **{feature.name: status for feature in self.features if (status := await feature.status())},
         }

@@ -28,6 +28,7 @@ from daycare.features.agents.templates import EMPTY, template
 from daycare.features.configuration.service import write_config
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.ops import bare
+from daycare.ops.node import OfNode, node_of
 from daycare.ops.vanished import refuse_vanished
 from daycare.store.home import MEMORY, Home, HomeLock
 from daycare.store.records import User
@@ -81,7 +82,8 @@ def initialise(
         vault = open_vault(place.key_file)
         persona = Persona(config.agent.name, config.agent.tone)
         sealed = {name: vault.seal(value) for name, value in (secrets or {}).items()}
-        operator = _make_database(place.database(config.store.location), user, persona, sealed)
+        node = node_of(config, vault)
+        operator = _make_database(place.database(config.store.location), user, persona, sealed, node)
     return {
         "home": str(place.path),
         "config": str(place.config),
@@ -159,11 +161,13 @@ def first_config(settings: Mapping[str, str], embedder: str = NO_EMBEDDER, *, mo
     return text if model else text + hint
 
 
-def _make_database(location: str, user: User, persona: Persona, secrets: Mapping[str, bytes]) -> User:
+def _make_database(
+    location: str, user: User, persona: Persona, secrets: Mapping[str, bytes], node: OfNode = None
+) -> User:
     """Let the database appear whole, with operator and identity, or not at all; one that is there keeps its own."""
     file = Path(location)
     if location == MEMORY or is_server(location) or file.exists():
-        return bare.run(_add_operator, location, user, persona, secrets)
+        return bare.run(_add_operator, location, user, persona, secrets, node)
     new = Path(f"{file}.new")
     for left in (new, *(Path(f"{name}{end}") for name in (new, file) for end in ("-wal", "-shm", ".mark"))):
         left.unlink(missing_ok=True)  # of a start that was interrupted, or of a database that is gone
@@ -184,8 +188,10 @@ def _sync(folder: Path) -> None:
         os.close(fd)
 
 
-async def _add_operator(location: str, user: User, persona: Persona, secrets: Mapping[str, bytes]) -> User:
-    async with open_store(location) as store:
+async def _add_operator(
+    location: str, user: User, persona: Persona, secrets: Mapping[str, bytes], node: OfNode = None
+) -> User:
+    async with open_store(location, node=node) as store:
         operator = next(iter(await store.people.operators()), None)
         if operator is None:
             operator = await store.people.add(replace(user, keys=(f"{DIRECT}:{user.id}",)))

@@ -99,6 +99,11 @@ class Extensions:
             task_status.started()
             await self._running.run()
 
+    async def rest(self) -> None:
+        """End the plugins that connect with the world outside; each waits at the gate to start again."""
+        for each in [one for one in self._admitted if one.plugin.name in self.pushing]:
+            await self._running.change(each, each)
+
     async def stop(self) -> None:
         """Let hooks hear the last of it and plugins say goodbye; takes 8 s at most, and sets `ended`."""
         await self.hooks.stop()

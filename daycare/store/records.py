@@ -426,7 +426,8 @@ class Commit(msgspec.Struct):
     when it died; `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters;
     `memories` and `documents` say that some were written, `forgotten` that turns changed which had ended. `cut_off` are
     agents that died with their user, whatever they are at; `people` says that a user was removed, `secrets` that a key
-    was stored. `news` are those of capabilities, by their class; `events` tell observers what was changed, in order.
+    was stored, `shards` that other users are this node's from now on. `news` are those of capabilities, by their class;
+    `events` tell observers what was changed, in order.
     """
 
     posted: list[InboxRow]
@@ -443,6 +444,7 @@ class Commit(msgspec.Struct):
     cut_off: set[str] = set()
     people: bool = False
     secrets: bool = False
+    shards: bool = False
     news: dict[type, Any] = {}
     events: list[Event] = []
 

@@ -51,6 +51,7 @@ class BudgetRows(Rows):
     another one and their address `/ann/subuser/bob` are one.
     """
 
+    news: ClassVar = (BudgetNews(limits=True, room=True),)
     tables: ClassVar = (
         Table("spending", "sums of money", why="what was spent was spent here", apart=True),
         Table("budgets", "budgets", exported="agent"),

@@ -24,7 +24,7 @@ from daycare.features.budgets.rows_spending import (
     take,
 )
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.facts import Heed, PersonPurged, RowsExpired, UserLeft, UserPlaced
+from daycare.store.sqlite.facts import Heed, PersonPurged, RowsExpired, UserLeft, UserPlaced, UsersTaken
 from daycare.store.sqlite.ports import BudgetPort
 from daycare.store.sqlite.rows import PURGED_PATH
 from daycare.store.sqlite.sql import fetch
@@ -63,7 +63,7 @@ class BudgetFollower(BudgetPort):
 
     def heeds(self) -> Mapping[type, Heed]:
         """Follow people, and what expires."""
-        return {UserPlaced: _placed, UserLeft: _left, RowsExpired: _expire, PersonPurged: _purge}
+        return {UserPlaced: _placed, UserLeft: _left, UsersTaken: _taken, RowsExpired: _expire, PersonPurged: _purge}
 
     def day_of(self, tx: Tx, user: str) -> str:
         """Return the day it is for a user: from memory for a minute, as the clock may be set and a zone changed."""
@@ -100,6 +100,12 @@ class BudgetFollower(BudgetPort):
 
 def _placed(tx: Tx, it: UserPlaced) -> None:
     sums.put_below(tx.db, it.user, it.parent)
+
+
+def _taken(tx: Tx, it: UsersTaken) -> None:
+    """Strand what was reserved on a node that has gone: its calls ended with it."""
+    rows = fetch(tx.db, f"SELECT {RESERVATION} FROM reservations")
+    strand(tx.db, [row for row in rows if it.owns(str(row[4]))])
 
 
 def _left(tx: Tx, it: UserLeft) -> None:

@@ -24,6 +24,7 @@ from daycare.features.cron.model import (
     CronCount,
     CronFiring,
     CronJob,
+    CronNews,
     CronPost,
     CronRun,
     NewCronJob,
@@ -55,6 +56,7 @@ class JobsOfUsers(Follower):
 class CronRows(Rows):
     """Reads and writes them."""
 
+    news: ClassVar = (CronNews(changed=True),)
     tables: ClassVar = (
         Table("cron_jobs", "scheduled jobs", exported="job"),
         Table("cron_runs", why="the ledger of what ran here", number="no"),

@@ -75,7 +75,8 @@ class McpFeature(Feature):
 
         from daycare.features.mcp.interrupted import end_interrupted
 
-        await end_interrupted(self._core, self._approvals)
+        if not self._core.store.share.several:  # another node's calls go on
+            await end_interrupted(self._core, self._approvals)
         if self._core.live.now.mcp:
             await trio.to_thread.run_sync(import_module, _SERVICE)  # imports hold the loop up
             await self.servers.offer_known()

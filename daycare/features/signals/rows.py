@@ -24,6 +24,7 @@ from daycare.features.signals.records import (
     PlannedDelivery,
     Signal,
     SignalDelivery,
+    SignalNews,
     SignalSubscription,
 )
 from daycare.store.records import Agent, Receipt
@@ -48,6 +49,7 @@ _SUBSCRIPTIONS: Final = (
 class SignalRows(Rows):
     """Signals and subscriptions."""
 
+    news: ClassVar = (SignalNews(),)
     tables: ClassVar = (
         Table(
             "signals",

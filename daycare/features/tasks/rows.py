@@ -95,6 +95,7 @@ class OpenTasks(Follower):
 class TaskRows(Rows):
     """Reads and writes them."""
 
+    news: ClassVar = (TaskNews(),)
     tables: ClassVar = (
         Table(
             "tasks",

@@ -271,7 +271,7 @@ class TaskEnds:
         by_number = {task.no: task for task in news.tasks}
         for no, text in news.progress:
             self._bus.publish(TaskProgressed(**about_row(self._clock, by_number[no]), task=no, text=text))
-        if news.tasks:
+        if news.tasks or not news.progress:  # or another node's
             self._changed()
             self.worker.wake()
 

@@ -16,7 +16,8 @@ class VoiceRows(Rows):
     async def waiting(self, limit: int) -> list[InboxRow]:
         """Return the oldest message of each agent that has yet to be heard, those first that came first."""
         oldest = (
-            "seq IN (SELECT min(seq) FROM inbox WHERE state = 0 AND kind = 'voice' GROUP BY agent_id ORDER BY 1"
+            "seq IN (SELECT min(seq) FROM inbox WHERE state = 0 AND kind = 'voice'"
+            " /* nodes: AND mine(user) */ GROUP BY agent_id ORDER BY 1"
             " LIMIT ?) ORDER BY seq"
         )
         return mailbox.ROWS.find(self._reader, oldest, (limit,))

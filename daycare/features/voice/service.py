@@ -61,7 +61,7 @@ class VoiceFeature(Feature):
 
     def committed(self, commit: "Commit") -> None:
         """Begin with the first note, and look again after each."""
-        if commit.posted and any(row.envelope.kind is EnvelopeKind.VOICE for row in commit.posted):
+        if commit.shards or any(row.envelope.kind is EnvelopeKind.VOICE for row in commit.posted):
             self._wanted.set()
             if self._hearing is not None:
                 self._hearing.wake()

@@ -1,6 +1,6 @@
 """The look at a database on a server: whether it answers, may be used, and keeps what it has acknowledged."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from daycare.base.errors import DaycareError
 from daycare.base.sizes import size
@@ -37,6 +37,7 @@ def server(context: DoctorContext) -> Iterator[DoctorFinding]:
         yield DoctorFinding("ok", "schema", f"of version {facts.schema}; the next start makes it {facts.known}")
     else:
         yield DoctorFinding("ok", "schema", f"of version {facts.schema}")
+    yield from _nodes(facts.nodes)
     if not facts.durable:
         what = "the server acknowledges what a power cut may undo (fsync or synchronous_commit is off)"
         yield DoctorFinding("fail", "durability", what, "ALTER SYSTEM SET synchronous_commit = on; fsync = on")
@@ -45,3 +46,20 @@ def server(context: DoctorContext) -> Iterator[DoctorFinding]:
             f"{facts.late} of {facts.standbys} standbys may be behind when they take over: what they lack is lost then"
         )
         yield DoctorFinding("warn", "standbys", what, "synchronous_standby_names in the server's settings")
+
+
+def _nodes(nodes: Sequence[tuple[str, str, str, int, str, str]]) -> Iterator[DoctorFinding]:
+    """Where several nodes share it: what each holds, and whether they have one key and the same settings."""
+    for name, address, state, shards, _, _ in nodes:
+        told = f"{address}: {state}, {shards} shards"
+        if state == "alive":
+            yield DoctorFinding("ok", f"node {name}", told)
+        else:
+            yield DoctorFinding("warn", f"node {name}", told, "start it again there, or leave it: others do its work")
+    alive = [node for node in nodes if node[2] == "alive"]
+    if len({key for *_, key, _ in alive}) > 1:
+        hint = "copy daycare.key of one home to the others"
+        yield DoctorFinding("fail", "keys of nodes", "the nodes have different vault keys", hint)
+    if len({config for *_, config in alive}) > 1:
+        what = "the nodes have different settings: what counts depends on the node that works"
+        yield DoctorFinding("warn", "settings of nodes", what, "make config.toml the same but for [node] and [api]")

@@ -19,6 +19,7 @@ _TOKEN: Final = re.compile(
 NUMBERED: Final = re.compile(r"\bINTEGER PRIMARY KEY( AUTOINCREMENT)?", re.IGNORECASE)
 _WORD: Final = re.compile(r"[A-Za-z_]\w*\Z")
 _MARK: Final = re.compile(r"\?(?P<number>\d*)|(?<!:):(?P<name>[A-Za-z_]\w*)")
+_SEVERAL: Final = re.compile(r"/\* nodes: ([^*]*) \*/")  # what counts only where several nodes divide the users
 _KNOWN_MAX: Final = 2_000  # statements; some are made as they are needed
 _WRITES: Final = {"INSERT", "UPDATE", "DELETE"}
 _ENDS_SUBQUERY: Final = {
@@ -88,7 +89,7 @@ class Dialect:
             return Statement(instead, ())
         if sql.startswith("CREATE TEMP TABLE"):
             return Statement(table_of(sql), ())
-        instead, stems = words.instead(sql)
+        instead, stems = words.instead(_SEVERAL.sub(r"\1", sql))
         tokens = [each for each in _TOKEN.findall(instead) if not each.startswith("--")]
         verb = _next(tokens, -1)[1].upper()
         if verb == "CREATE":  # of a table for the while: numbers are as large as in others

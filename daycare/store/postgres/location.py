@@ -1,6 +1,7 @@
 """Where the server is, as libpq is told, with what a session needs."""
 
 import os
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -30,12 +31,13 @@ _SESSION: Final = {
     "lock_timeout": "10s",
     "idle_in_transaction_session_timeout": "30s",
 }
+_NOTHING: Final[Mapping[str, str]] = {}
 
 
 class ServerLocation:
-    """A server's location, as libpq takes it."""
+    """A server's location, as libpq takes it; `more` are settings of its sessions."""
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, more: Mapping[str, str] = _NOTHING) -> None:
         try:
             parts = urlsplit(location)
             database = unquote(parts.path.lstrip("/"))
@@ -58,9 +60,9 @@ class ServerLocation:
         for password in (own, os.environ.get(PASSWORD), kept_password()):
             if password:
                 hide(password)
-        session = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
-        more = {key: value for key, value in (_DEFAULTS | {"options": session}).items() if key not in given}
-        self._uri = f"{location}{'&' if parts.query else '?'}{urlencode(more, quote_via=quote)}"
+        session = " ".join(f"-c {name}={value}" for name, value in {**_SESSION, **more}.items())
+        unset = {key: value for key, value in (_DEFAULTS | {"options": session}).items() if key not in given}
+        self._uri = f"{location}{'&' if parts.query else '?'}{urlencode(unset, quote_via=quote)}"
 
     def conninfo(self) -> bytes:
         """Return what libpq is given. It has the password."""

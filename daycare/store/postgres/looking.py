@@ -14,6 +14,7 @@ class ServerFacts(NamedTuple):
 
     `schema` is the version of the schema, 0 for none; `known` is this daycare's. `durable`: what was acknowledged
     outlives a power cut. `late` of the `standbys` may be behind. `owner` is the machine of a daycare that works on it.
+    `nodes` are those that share it: name, machine, state, shards, and prints of key and settings.
     """
 
     version: str
@@ -24,6 +25,7 @@ class ServerFacts(NamedTuple):
     standbys: int
     late: int
     owner: str
+    nodes: tuple[tuple[str, str, str, int, str, str], ...] = ()
 
 
 def look(location: str) -> ServerFacts:
@@ -39,10 +41,20 @@ def look(location: str) -> ServerFacts:
             "SELECT count(*), count(*) FILTER (WHERE coalesce(sync_state, 'async') = 'async') FROM pg_stat_replication"
         )
         number, owner = "0", ""
+        nodes: list[tuple[str, str, str, int, str, str]] = []
         if there == "t":
             [(number,)] = db.simple("SELECT version FROM engine")
             owners = db.simple("SELECT address FROM nodes WHERE until > now()")
             owner = str(owners[0][0]) if owners else ""
+            if db.simple("SELECT 1 WHERE to_regclass('daycare.shards') IS NOT NULL"):
+                nodes = [
+                    (str(node), str(address), str(state), int(str(shards)), str(key), str(config))
+                    for node, address, state, shards, key, config in db.simple(
+                        "SELECT n.node, n.address, CASE WHEN n.state = 'alive' AND n.until < now() THEN 'late' ELSE"
+                        " n.state END, (SELECT count(*) FROM shards s WHERE s.node = n.node), n.key_print,"
+                        " n.config_print FROM nodes n WHERE n.node <> 'main' AND n.state <> 'left' ORDER BY 1"
+                    )
+                ]
     return ServerFacts(
         version=str(version),
         bytes=int(str(size)),
@@ -52,4 +64,5 @@ def look(location: str) -> ServerFacts:
         standbys=int(str(standbys)),
         late=int(str(late)),
         owner=owner,
+        nodes=tuple(nodes),
     )

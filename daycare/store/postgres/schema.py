@@ -12,7 +12,7 @@ from typing import Final
 import apsw
 
 from daycare.base.errors import BrokenError
-from daycare.store.postgres import words
+from daycare.store.postgres import members, words
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.dialect import NUMBERED, Dialect, TableFacts, table_of
 from daycare.store.postgres.functions import FUNCTIONS, ONCE
@@ -125,7 +125,8 @@ def prepare(db: PostgresConnection) -> list[str]:
     """
     refuse(db)
     known = database.migrations()
-    mark = hashlib.sha256((FUNCTIONS + ONCE + words.FUNCTIONS).encode()).hexdigest()[:16]
+    ours = members.TABLES + members.FUNCTIONS
+    mark = hashlib.sha256((FUNCTIONS + ONCE + words.FUNCTIONS + ours).encode()).hexdigest()[:16]
     db.simple("BEGIN")
     try:
         db.simple(f"SELECT pg_advisory_xact_lock({_LOCK})")
@@ -145,10 +146,11 @@ def prepare(db: PostgresConnection) -> list[str]:
             db.simple("CREATE SCHEMA IF NOT EXISTS daycare")
             db.simple(FUNCTIONS + ONCE + _OURS)
             db.simple(";\n".join(_everything()) + ";" + words.TABLES + words.FUNCTIONS)
+            db.simple(ours)
             db.simple(f"INSERT INTO engine (version, functions) VALUES ({known[-1][0]}, '{mark}')")
         else:
             if functions != mark:
-                db.simple(FUNCTIONS + words.FUNCTIONS)
+                db.simple(FUNCTIONS + words.FUNCTIONS + ours)
             for _, _, sql in missing:
                 for part in _statements(sql):
                     for each in translated(part):

@@ -20,6 +20,7 @@ from greenlet import GreenletExit
 
 from daycare import __version__
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
+from daycare.store.postgres import members
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.errors import StatementError
 from daycare.store.postgres.lockstep import Lockstep, SpoiledError, WriteLane
@@ -38,11 +39,11 @@ _CLAIM: Final = (
     "INSERT INTO nodes (node, epoch, batch, until, backend, version, address)"
     " VALUES ('main', 1, 0, now() + interval '{lease} s', pg_backend_pid(), '{version}', '{address}')"
     " ON CONFLICT (node) DO UPDATE SET epoch = nodes.epoch + 1, until = excluded.until, backend = excluded.backend,"
-    " version = excluded.version, address = excluded.address RETURNING epoch, batch"
+    " version = excluded.version, address = excluded.address, state = 'alive', working = false RETURNING epoch, batch"
 )
-_OWNED: Final = (
-    "SELECT address FROM nodes WHERE node = 'main' AND until > now()"
-    " AND EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = backend)"
+_OWNED: Final = (  # by one that works alone, or by nodes
+    "SELECT address FROM nodes WHERE state = 'alive' AND until > now()"
+    " AND (node <> 'main' OR EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = backend))"
 )
 _FENCE: Final = (
     "UPDATE nodes SET batch = ?, until = now() + interval '10 s' WHERE node = 'main' AND epoch = ? RETURNING batch"
@@ -79,7 +80,7 @@ class Ownership:
     def claim(self) -> None:
         """Take the row. Raises `StoreAwayError` STORE_IN_USE where another daycare has it, and is alive."""
         deadline = time.monotonic() + 1.5 * LEASE_S
-        while owners := self._db.simple(_OWNED):
+        while owners := self._try_to_claim():
             if time.monotonic() > deadline:
                 raise StoreAwayError(
                     "STORE_IN_USE",
@@ -87,9 +88,23 @@ class Ownership:
                     hint="stop that one, or give this one a database of its own",
                 )
             time.sleep(_RETRY_S)
-        address = "".join(char for char in socket.gethostname() if char.isalnum() or char in ".-")
-        [(epoch, batch)] = self._db.simple(_CLAIM.format(lease=LEASE_S, version=__version__, address=address))
+
+    def _try_to_claim(self) -> list[tuple[Any, ...]]:
+        """Take the row, unless somebody has the database: those are returned."""
+        db = self._db
+        db.simple("BEGIN")
+        try:
+            db.simple(members.JOINING)
+            if owners := db.simple(_OWNED):
+                return owners
+            db.simple(members.BURY)
+            [(epoch, batch)] = db.simple(_CLAIM.format(lease=LEASE_S, version=__version__, address=host_name()))
+            db.simple("COMMIT")
+        finally:
+            if db.in_transaction:
+                db.simple("ROLLBACK")
         self.epoch, self.batch = int(str(epoch)), int(str(batch))
+        return []
 
     def renew(self) -> bool:
         """Show that this node lives; return whether it is still its turn."""
@@ -98,7 +113,9 @@ class Ownership:
     def leave(self) -> None:
         """Let the next have it at once."""
         with suppress(StoreAwayError, StatementError):
-            self._db.simple(f"UPDATE nodes SET until = now() WHERE node = 'main' AND epoch = {self.epoch}")
+            self._db.simple(
+                f"UPDATE nodes SET until = now(), state = 'left' WHERE node = 'main' AND epoch = {self.epoch}"
+            )
 
     def reopen(self) -> bool:
         """Connect again, and return whether the commit with the next number has happened.
@@ -115,6 +132,11 @@ class Ownership:
         happened = batch > self.batch
         self.batch = batch
         return happened
+
+
+def host_name() -> str:
+    """Return the name of this machine, as it is written into a statement."""
+    return "".join(char for char in socket.gethostname() if char.isalnum() or char in ".-")
 
 
 def fenced(db: PostgresConnection) -> StoreAwayError:

@@ -6,6 +6,7 @@ from contextlib import ExitStack, closing
 import apsw
 
 from daycare.base.clock import Clock
+from daycare.store.share import Share
 from daycare.store.sqlite import scrub
 from daycare.store.sqlite.database import MEMORY, connect_reader, describing, file_of, open_writer
 from daycare.store.sqlite.guard import Guard
@@ -19,7 +20,7 @@ from daycare.store.sqlite.writer import Writer
 
 
 class Engine:
-    """One open store; `location` is where, as it may be shown.
+    """One open store; `location` is where, as it may be shown. `share` says whose work is done here.
 
     `reader` belongs to the loop's thread; of a database in memory it is the writing one, `db`.
     """
@@ -43,6 +44,7 @@ class Engine:
         self.guard = guard
         self.mark = mark
         self.watch = watch
+        self.share = Share()
 
     def shut(self) -> None:
         """Close it, after its writer has ended; what is open of a file that is gone is rescued first."""

@@ -158,6 +158,12 @@ class AgentCutOff(NamedTuple):
     agent_id: str
 
 
+class UsersTaken(NamedTuple):
+    """Users that `owns` names are this node's from now on: what they had at work on another has ended with that."""
+
+    owns: Callable[[str], bool]
+
+
 class AgentBuried(NamedTuple):
     """An agent has died, for whatever reason: nothing that it has begun goes on."""
 

@@ -73,7 +73,9 @@ class Inbox:
         found: list[str] = []
         while len(found) < limit:
             row = self._reader.execute(
-                "SELECT agent_id FROM inbox WHERE state = 0 AND agent_id > ? ORDER BY agent_id LIMIT 1", (after,)
+                "SELECT agent_id FROM inbox WHERE state = 0 AND agent_id > ?"
+                " /* nodes: AND mine((SELECT a.user FROM agents a WHERE a.id = agent_id)) */ ORDER BY agent_id LIMIT 1",
+                (after,),
             ).fetchone()
             if row is None:
                 break

@@ -6,10 +6,11 @@ from typing import Final
 import apsw
 from msgspec.structs import replace
 
-from daycare.base.errors import BusyError, DaycareError, InvalidError
+from daycare.base.errors import BusyError, DaycareError, InvalidError, UnavailableError
 from daycare.base.limits import FRAGMENT_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, Lane
 from daycare.store.records import Arrival, Fragment, PairingRequest, Taken
+from daycare.store.share import CONNECTORS
 from daycare.store.sqlite import inbox, letters, mailbox, people, strangers
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -32,10 +33,17 @@ class IntakeStore:
         """Commit a batch in order together with the cursor, all or nothing; return what became of each.
 
         Idempotent by the keys of messages and fragments. A message for a full inbox becomes a dead letter that can be
-        replayed. An edit of an answered message becomes a NOTE. Strangers are only counted.
+        replayed. An edit of an answered message becomes a NOTE. Strangers are only counted. Raises `UnavailableError`
+        CONNECTOR_MOVED with a cursor on a node that is not the one which is connected.
         """
 
         def run(tx: Tx) -> list[Taken]:
+            if cursor and not tx.holds(CONNECTORS):
+                raise UnavailableError(
+                    "CONNECTOR_MOVED",
+                    f"receiving over {connector}: another node is connected with it by now",
+                    hint="it receives the same there",
+                )
             taken = [_take(tx, connector, entry) for entry in entries]
             if cursor:
                 _remember(tx, connector, _CURSOR, cursor)

@@ -38,6 +38,15 @@ class TableVersions:
         """Return the numbers of some of the tables."""
         return tuple(self._numbers[table] for table in tables)
 
+    @property
+    def touched(self) -> frozenset[str]:
+        """Which tables a transaction that is not over has changed."""
+        return frozenset(self._touched)
+
+    def touch(self, *tables: str) -> None:
+        """Hear that tables have changed elsewhere."""
+        self._touch(*tables)
+
     def count(self) -> None:
         """Count what was changed."""
         for table in self._touched:

@@ -63,12 +63,14 @@ class Rows:
 
     `followers` are what it does in the transactions of the core, made once for each store. `is_done` is the condition
     that it needs a turn, whose row is `t`, no longer: until then no turn is deleted. `indexes` are made of its rows.
+    `news` are what other nodes hear, of each kind, when a commit has some.
     """
 
     tables: ClassVar[tuple[Table, ...]] = ()
     followers: ClassVar[tuple[type[Follower], ...]] = ()
     is_done: ClassVar[str] = ""
     indexes: ClassVar[tuple[WordIndex, ...]] = ()
+    news: ClassVar[tuple[Any, ...]] = ()
 
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers, clock: Clock) -> None:
         self._writer = writer

@@ -66,6 +66,7 @@ class Store:
         self._writer, self._guard, self._mark, self._watch = opened.writer, opened.guard, opened.mark, opened.watch
         parts = (self._writer, self._reader)
         self.location = opened.location
+        self.share = opened.share
         self.people = PeopleStore(*parts, removal.remove)
         self.secrets = Secrets(*parts)
         self.agents = Agents(*parts, lives.spawn, lives.set_state)

@@ -13,6 +13,7 @@ from daycare.base.messages import Envelope, EnvelopeKind, Message
 from daycare.store.records import Agent, Effects, InboxRow, Reply, Step, Turn, TurnEnd
 from daycare.store.records_conversations import APART, session_of
 from daycare.store.records_prompts import ShownPrompt
+from daycare.store.share import Owns, everybody
 from daycare.store.sqlite import (
     behaviours,
     inbox,
@@ -70,25 +71,7 @@ class TurnStore:
         That costs a turn no attempt, unless it ran alone: then two. Returns the agents whose turn was found so twice,
         the least suspicious first: one of them may be what the process dies of.
         """
-
-        def run(tx: Tx) -> list[str]:
-            rows: list[Any] = tx.db.execute(  # an open turn is its agent's newest, and has rows that wait
-                "SELECT turn, agent_id, trying, attempt, interrupted FROM turns WHERE trying > 0 AND turn IN (SELECT"
-                " max(turn) FROM turns WHERE agent_id IN (SELECT DISTINCT agent_id FROM inbox WHERE state = 0)"
-                f" GROUP BY agent_id) AND {_OPEN}"
-            ).fetchall()
-            suspects = []
-            for turn, agent_id, trying, attempt, interrupted in rows:
-                attempt += _ALONE_DEATH_TRIES if trying == _ALONE else 0
-                tx.run(
-                    "UPDATE turns SET trying = ?, retry_at = 0, attempt = ?, interrupted = ? WHERE turn = ?",
-                    (_RUNS, attempt, interrupted + 1, turn),
-                )
-                if interrupted + 1 >= _INTERRUPTED_MAX:
-                    suspects.append((attempt, turn, agent_id))
-            return [agent_id for _, _, agent_id in sorted(suspects)]
-
-        return await self._write(run)
+        return await self._write(recover)
 
     async def resume(self, turn: int, *, alone: bool = False) -> tuple[Turn, list[InboxRow], list[Step]]:
         """Count a new attempt unless the last was interrupted, then `load`. An ended turn is returned as it is.
@@ -443,3 +426,24 @@ _TURNS: Final = Select(
     "turns",
     _turn,
 )
+
+
+def recover(tx: Tx, owns: Owns = everybody) -> list[str]:
+    """See `TurnStore.recover`: of the users that `owns` names, whom this process takes over."""
+    rows: list[Any] = tx.db.execute(  # an open turn is its agent's newest, and has rows that wait
+        "SELECT turn, agent_id, trying, attempt, interrupted, user FROM turns WHERE trying > 0 AND turn IN (SELECT"
+        " max(turn) FROM turns WHERE agent_id IN (SELECT DISTINCT agent_id FROM inbox WHERE state = 0)"
+        f" GROUP BY agent_id) AND {_OPEN}"
+    ).fetchall()
+    suspects = []
+    for turn, agent_id, trying, attempt, interrupted, user in rows:
+        if not owns(user):
+            continue
+        attempt += _ALONE_DEATH_TRIES if trying == _ALONE else 0
+        tx.run(
+            "UPDATE turns SET trying = ?, retry_at = 0, attempt = ?, interrupted = ? WHERE turn = ?",
+            (_RUNS, attempt, interrupted + 1, turn),
+        )
+        if interrupted + 1 >= _INTERRUPTED_MAX:
+            suspects.append((attempt, turn, agent_id))
+    return [agent_id for _, _, agent_id in sorted(suspects)]

@@ -36,6 +36,7 @@ T = TypeVar("T")
 
 _BEAT_STEPS = 1_000_000  # of SQLite's machine, a tenth of a second: long work on the whole file is seen to get on
 
+_HOLDS: Final = "SELECT 1 WHERE ?1 <> '' /* nodes: AND mine(?1) */"
 # What one write can do wrong by itself; every other SQLite error is the disk's and concerns the whole batch.
 _OF_ONE_WRITE = (
     apsw.ConstraintError,
@@ -63,6 +64,7 @@ class WriterCache:
         self.sessions: Bounded[str, int] = Bounded(LIVING_CACHE_MAX_PATHS)
         self.letters: dict[str, int] = {}
         self.letters_all = 0
+        self.several = False  # nodes write here
         self.load(db)
 
     def load(self, db: apsw.Connection) -> None:
@@ -112,6 +114,10 @@ class Tx:
         """Run one statement and return its first row."""
         row: tuple[Any, ...] | None = self.db.execute(sql, bindings).fetchone()
         return row
+
+    def holds(self, role: str) -> bool:
+        """Whether this is the node that runs a part which only one of several may run; see `Share`."""
+        return not self.memory.several or self.one(_HOLDS, (f"role:{role}",)) is not None
 
     def tell(self, fact: tuple[Any, ...]) -> None:
         """Tell the followers what has become true in this transaction."""
@@ -295,11 +301,14 @@ class Writer:
         if failure is not None or committed is not None:
             self.report(failure)
         if committed is not None:
-            self.listener(committed)
+            self._announce(committed)
         for write in batch:
             if write.task is not None:
                 result = outcome.Error(_copy(failure)) if failure else write.outcome
                 trio.lowlevel.reschedule(write.task, result)  # type: ignore[arg-type]
+
+    def _announce(self, commit: Commit) -> None:
+        self.listener(commit)
 
     def _run_batch(self, batch: list[_Write[Any]]) -> Commit | None:
         """Run in the writer thread: all writes but those that raise, in one transaction."""
@@ -335,7 +344,7 @@ class Writer:
             raise failure from error
         self.report(None)
         if kept:
-            self.listener(tx.commit)
+            self._announce(tx.commit)
         assert write.outcome is not None
         return write.outcome.unwrap()
 
