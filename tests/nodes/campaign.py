@@ -1,0 +1,233 @@
+"""A campaign: nodes fail in every way while people write, and what is left is judged."""
+
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from typing import Any, Final
+
+import httpx
+import trio
+
+from daycare.testing.daemon_process import BrokenDaemonError, client_of
+from daycare_plugins.telegram.testing.server import FakeTelegram
+from tests.crash.ledger import Finding, Ledger
+from tests.nodes import judge
+from tests.nodes.cluster import LEASE_S, Cluster, Node
+from tests.nodes.crowd import Crowd
+from tests.nodes.messenger import SECTION, TelegramCrowd
+
+EPISODES: Final = {
+    "kill": 5,
+    "pause": 3,
+    "cut": 2,
+    "mute": 1,
+    "deaf": 1,
+    "break": 2,
+    "server": 2,
+    "leave": 2,
+    "join": 1,
+}
+NAMES: Final = ("a", "b", "c")
+SETTLE_S: Final = 60.0
+QUIET_S: Final = 240.0
+_CALM_S: Final = (0.3, 1.5)
+
+
+class Campaign:
+    """One cluster and its people."""
+
+    def __init__(
+        self, episodes: int, seed: int, *, senders: int = 12, mutant: str = "", skew_ms: int = 0, only: str = ""
+    ) -> None:
+        self.rng = random.Random(f"nodes/{seed}")
+        self._episodes, self._seed, self._senders = episodes, seed, senders
+        self._mutant, self._skew_ms = mutant, skew_ms
+        self._kinds = {only: 1} if only else EPISODES
+        self.ledger = Ledger()
+        self.counts: Counter[str] = Counter()
+        self.takeovers_s: list[float] = []
+        self.handovers_s: list[float] = []
+
+    async def run(self) -> dict[str, Any]:
+        """Run it; return the figures, with what was found."""
+        began = time.perf_counter()
+        findings: list[Finding] = []
+        crowd: Crowd | None = None
+        figures: dict[str, int] = {}
+        try:
+            async with FakeTelegram.serve() as telegram, trio.open_nursery() as nursery:
+                section = SECTION.format(base_url=telegram.base_url, base_file_url=telegram.base_file_url)
+                self.cluster = cluster = Cluster(nursery, self._mutant, self._skew_ms, section)
+                self.phones = phones = TelegramCrowd(telegram, f"nodes/{self._seed}")
+                await _up(await cluster.add(NAMES[0]))  # it makes the operator
+                for node in [await cluster.add(name) for name in NAMES[1:]]:
+                    await _up(node)
+                await self._settled()
+                if self._mutant == "no-epoch":
+                    _unfence(cluster)
+                crowd = Crowd(
+                    *(lambda: cluster.up, self._senders, f"nodes/{self._seed}", self.ledger),
+                    reminded=not self._skew_ms,
+                )
+                await crowd.prepare()
+                async with client_of(cluster.up[0].home.socket) as client:
+                    await phones.prepare(client)
+                nursery.start_soon(crowd.run)
+                nursery.start_soon(phones.run)
+                for number in range(self._episodes):
+                    await trio.sleep(self.rng.uniform(*_CALM_S))
+                    await self._episode()
+                    if (number + 1) % 10 == 0:
+                        say(f"{number + 1} of {self._episodes} episodes, {len(self.ledger.acknowledged)} messages")
+                crowd.hush()
+                phones.hush()
+                findings += await self._rest(crowd)
+                for node in cluster.up:
+                    await node.stop()
+                db = cluster.server.connect()
+                findings += judge.judge(db, self.ledger, cluster.tools, cluster.server.log())
+                db.close()
+                findings += phones.judge()
+                figures = {
+                    "over_telegram": len(phones.said),
+                    "marked_duplicates": phones.marked,
+                    "two_pollers": phones.rivals,
+                }
+                nursery.cancel_scope.cancel()
+        except* (BrokenDaemonError, httpx.HTTPError, AssertionError) as errors:
+            findings += [("broken", repr(error)) for error in errors.exceptions]
+        finally:
+            await self._end()
+        for kind, what in findings[:20]:
+            say(f"{kind}: {what}")
+        if findings:
+            say(f"seed {self._seed}: everything is kept in {self.cluster.folder}")
+        else:
+            self.cluster.remove()
+        counts = Counter(kind for kind, _ in findings)
+        return {
+            "seed": self._seed,
+            "episodes": dict(sorted(self.counts.items())),
+            "acknowledged": len(self.ledger.acknowledged),
+            "repeated": self.ledger.resent,
+            **figures,
+            **{kind: counts[kind] for kind in judge.KINDS},
+            "takeover_p50_s": _percentile(self.takeovers_s, 50),
+            "takeover_p99_s": _percentile(self.takeovers_s, 99),
+            "handover_p50_s": _percentile(self.handovers_s, 50),
+            "handover_p99_s": _percentile(self.handovers_s, 99),
+            "accepted_p50_s": _percentile(crowd.took_s if crowd else [], 50),
+            "accepted_p99_s": _percentile(crowd.took_s if crowd else [], 99),
+            "seconds": round(time.perf_counter() - began, 1),
+        }
+
+    async def _end(self) -> None:
+        with trio.CancelScope(shield=True):
+            for node in self.cluster.up:
+                node.signal(signal.SIGCONT)
+                await node.kill()
+            self.cluster.server.stop()
+
+    # -- episodes ----------------------------------------------------------------------------------------------------
+
+    async def _episode(self) -> None:
+        kind = self.rng.choices(list(self._kinds), list(self._kinds.values()))[0]
+        self.counts[kind] += 1
+        node = self.rng.choice(self.cluster.up)
+        match kind:
+            case "kill":
+                await node.kill()
+                await self._took(self.takeovers_s)
+                node.start()
+                await _up(node)
+            case "pause":
+                node.signal(signal.SIGSTOP)
+                node.down = True  # nobody asks it meanwhile
+                await self._took(self.takeovers_s)
+                await trio.sleep(self.rng.uniform(0, LEASE_S))
+                node.signal(signal.SIGCONT)
+                node.down = False
+            case "cut" | "mute" | "deaf":
+                node.proxy.turn(kind)
+                await trio.sleep(self.rng.uniform(0.3, 3) * LEASE_S)
+                node.proxy.turn("open")
+            case "break":
+                for each in self.cluster.up:
+                    each.proxy.break_lines()
+            case "server":
+                await trio.to_thread.run_sync(self.cluster.server.stop)
+                await trio.sleep(self.rng.uniform(0, LEASE_S))
+                await trio.to_thread.run_sync(self.cluster.server.start)
+            case "leave":
+                await node.stop()
+                await self._took(self.handovers_s)
+                node.start()
+                await _up(node)
+            case "join":
+                other = next((each for each in self.cluster.nodes if each.name == "d"), None)
+                if other is None:
+                    other = await self.cluster.add("d")
+                else:
+                    other.start()
+                await _up(other)
+                await self._settled()
+                await other.stop()
+        await self._settled()
+
+    async def _took(self, into: list[float]) -> None:
+        began = trio.current_time()
+        await self._settled()
+        into.append(trio.current_time() - began)
+
+    async def _settled(self) -> None:
+        names = {node.name for node in self.cluster.up}
+        if not await self.cluster.settled(names, SETTLE_S):
+            words = "\n".join(f"-- {node.name}: {node.last_words()}" for node in self.cluster.nodes)
+            raise BrokenDaemonError(f"{names} never had all shards; {self.cluster.owners()} have\n{words}")
+
+    async def _rest(self, crowd: Crowd) -> list[Finding]:
+        """Wait until everything is done that was asked for."""
+        db = self.cluster.server.connect()
+        try:
+            with trio.move_on_after(QUIET_S):
+                while not crowd.silent:
+                    await trio.sleep(0.1)
+                await trio.sleep(1.5)  # for the last reminders to be due
+                while self.phones.unanswered or await trio.to_thread.run_sync(judge.waiting, db):
+                    await trio.sleep(0.1)
+                return []
+            return [
+                (
+                    "broken",
+                    f"not at rest after {QUIET_S:g} s: {judge.waiting(db)} wait, {self.phones.unanswered} unanswered",
+                )
+            ]
+        finally:
+            db.close()
+
+
+async def _up(node: Node) -> None:
+    assert node.process is not None
+    await node.process.ready(60.0)
+
+
+def _unfence(cluster: Cluster) -> None:
+    """Let commits happen whatever the epoch is."""
+    db = cluster.server.connect()
+    [(text,)] = db.simple("SELECT pg_get_functiondef('fence'::regproc)")
+    db.simple(str(text).replace("AND epoch = mine AND state = 'alive'", ""))
+    db.close()
+
+
+def _percentile(values: list[float], percent: int) -> float | None:
+    if not values:
+        return None
+    ordered = sorted(values)
+    return round(ordered[min(len(ordered) - 1, len(ordered) * percent // 100)], 3)
+
+
+def say(text: str) -> None:
+    """Tell people."""
+    print(text, file=sys.stderr, flush=True)

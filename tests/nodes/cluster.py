@@ -1,0 +1,141 @@
+"""Three nodes, each with a home and a line to the server of its own."""
+
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from daycare.store.vault import open_vault
+from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, ThrowawayHome
+from tests.nodes.plugin import MUTANT, SKEW
+from tests.nodes.proxy import Proxy
+from tests.nodes.server import DATABASE, Server
+
+LEASE_S: Final = 4.0  # a machine with two cores and many programs does not get to everything within less
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+_CONFIG: Final = """\
+[store]
+location = "postgresql://postgres@127.0.0.1:{port}/{database}"
+
+[node]
+name = "{name}"
+lease_s = {lease}
+
+[models]
+default = "mind/errands"
+
+[providers.mind]
+kind = "mind"
+
+[plugins]
+load = ["daycare.testing.tools:plugin", "tests.crash.mind:plugin", "tests.nodes.plugin:plugin"]
+{messenger}"""
+
+
+class Node:
+    """One of them. `down`: it is not running, as somebody wanted it."""
+
+    def __init__(
+        self, name: str, folder: Path, key: Path, proxy: Proxy, environment: dict[str, str], messenger: str
+    ) -> None:
+        self.name, self.proxy, self.down = name, proxy, True
+        (folder / name).mkdir()
+        config = _CONFIG.format(port=proxy.port, database=DATABASE, name=name, lease=LEASE_S, messenger=messenger)
+        self.home = ThrowawayHome(folder / name, config, environment)
+        shutil.copy(key, self.home.path / "daycare.key")
+        self.process: DaemonProcess | None = None
+
+    def start(self) -> None:
+        """Start it."""
+        self.process = DaemonProcess(self.home)
+        self.down = False
+
+    async def kill(self) -> None:
+        """Kill it."""
+        assert self.process is not None
+        self.down = True
+        await self.process.kill()
+
+    async def stop(self) -> None:
+        """Let it end in order."""
+        assert self.process is not None
+        self.down = True
+        await self.process.stop()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self.process is not None
+        if self.process._process.poll() is None:
+            os.kill(self.process._process.pid, number)
+
+    def last_words(self) -> str:
+        """Return what it said last."""
+        return (self.home.folder / "stderr").read_text(errors="replace")[-2_000:]
+
+
+class Cluster:
+    """The server, and the nodes on it."""
+
+    def __init__(self, nursery: trio.Nursery, mutant: str, skew_ms: int, messenger: str) -> None:
+        self._nursery, self._messenger = nursery, messenger
+        self.folder = Path(tempfile.mkdtemp(prefix="dc-nodes-"))
+        self.tools = self.folder / "tools"
+        self._mutant, self._skew_ms = mutant, skew_ms
+        self.server = Server()
+        self.nodes: list[Node] = []
+        open_vault(self.folder / "daycare.key")
+
+    async def add(self, name: str) -> Node:
+        """Start another node."""
+        proxy = Proxy(self.server.socket)
+        await self._nursery.start(proxy.run)
+        skewed = (self._skew_ms, 0, -self._skew_ms)[len(self.nodes) % 3]
+        environment = {
+            "PYTHONPATH": os.environ.get("PYTHONPATH") or str(REPOSITORY),
+            "DAYCARE_TEST_LEDGER": str(self.tools),
+            SKEW: str(skewed),
+            MUTANT: self._mutant,
+        }
+        node = Node(name, self.folder, self.folder / "daycare.key", proxy, environment, self._messenger)
+        self.nodes.append(node)
+        node.start()
+        return node
+
+    @property
+    def up(self) -> list[Node]:
+        """Return those that are to run."""
+        return [node for node in self.nodes if not node.down]
+
+    async def settled(self, names: set[str], deadline_s: float) -> bool:
+        """Wait until these nodes, and no others, have all shards between them; return whether they came to."""
+        with trio.move_on_after(deadline_s):
+            while await trio.to_thread.run_sync(self.owners) != names:
+                for node in self.up:
+                    if node.process is not None and not node.process._alive():
+                        raise BrokenDaemonError(f"node {node.name} was killed by somebody else")
+                await trio.sleep(0.05)
+            return True
+        return False
+
+    def owners(self) -> set[str | None]:
+        """Return who has shards: None stands for nobody, and for who is dead."""
+        db = self.server.connect()
+        try:
+            return {
+                None if node is None or alive != "t" else str(node)
+                for node, alive in db.simple(
+                    "SELECT DISTINCT s.node, n.state = 'alive' AND n.working AND s.epoch = n.epoch"
+                    " AND n.until > now() FROM shards s LEFT JOIN nodes n ON n.node = s.node"
+                )
+            }
+        finally:
+            db.close()
+
+    def remove(self) -> None:
+        """Delete everything."""
+        shutil.rmtree(self.folder)
+        shutil.rmtree(self.server.folder, ignore_errors=True)

@@ -1,0 +1,74 @@
+"""What is left in the database and in the tools' ledger, compared with what was acknowledged."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from daycare.store.postgres.connection import PostgresConnection
+from tests.crash.ledger import Finding, Ledger
+
+KINDS: Final = ("lost", "doubled", "two_owners", "broken", "deadlocks")
+_ACK: Final = re.compile(r"\back (\w+) (s\d+) (\d+)\b")
+
+
+def waiting(db: PostgresConnection) -> int:
+    """Return how much is still to be done."""
+    [(inbox, turns, timers)] = db.simple(
+        "SELECT (SELECT count(*) FROM inbox WHERE state = 0), (SELECT count(*) FROM turns t WHERE trying > 0 AND NOT"
+        " EXISTS (SELECT 1 FROM history h WHERE h.turn = t.turn)), (SELECT count(*) FROM timers WHERE due_at <"
+        " 1000 * extract(epoch FROM now() + interval '2 h'))"
+    )
+    return int(str(inbox)) + int(str(turns)) + int(str(timers))
+
+
+def judge(db: PostgresConnection, ledger: Ledger, tools: Path, server_log: str) -> list[Finding]:
+    """Return every promise that was broken."""
+    found: list[Finding] = list(ledger.findings)
+    rows = {
+        str(key): (str(state), str(result)) for key, state, result in db.simple("SELECT key, state, result FROM inbox")
+    }
+    texts = [text for (messages,) in db.simple("SELECT messages FROM history") for text in _said(str(messages))]
+    acks = Counter(match.groups() for text in texts for match in _ACK.finditer(text))
+    for sent in ledger.acknowledged:
+        errand = sent.errand
+        state, result = rows.get(sent.key, ("missing", ""))
+        answered = acks[errand.verb, errand.sender, str(errand.number)]
+        if state != "1" or answered == 0:
+            found.append(("lost", f"{errand}: state {state}, answered {answered} times ({result[:200]})"))
+        elif answered > 1:
+            found.append(("doubled", f"{errand}: answered {answered} times"))
+        if errand.verb == "remind":
+            reminded = acks["reminded", errand.sender, str(errand.number)]
+            if reminded != 1:
+                found.append(("lost" if not reminded else "doubled", f"{errand}: reminded {reminded} times"))
+    lines = Counter(tools.read_text().splitlines() if tools.exists() else ())
+    found += [
+        ("doubled", f"tool: {line} {many} times") for line, many in lines.items() if many > 1 and "charge" in line
+    ]
+    for at, shard, node, epoch in db.simple(
+        "SELECT at, shard, node, epoch FROM owned WHERE alive AND node IS NOT NULL"
+    ):
+        found.append(("two_owners", f"shard {shard} was given to {node} (epoch {epoch}) at {at} while another had it"))
+    found += [("deadlocks", line) for line in server_log.splitlines() if "deadlock detected" in line]
+    return found
+
+
+def _said(messages: str) -> Iterator[str]:
+    """Yield what a turn's model said."""
+
+    def texts(part: Any) -> Iterator[str]:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, dict):
+            for inner in part.values():
+                yield from texts(inner)
+        elif isinstance(part, list):
+            for inner in part:
+                yield from texts(inner)
+
+    for message in json.loads(messages):
+        if message.get("role") == "assistant":
+            yield from texts(message)

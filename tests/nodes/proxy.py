@@ -1,0 +1,58 @@
+"""A line between a node and the server, which can be cut: both ways, one way, or with every connection on it."""
+
+from contextlib import suppress
+from typing import Final, Literal
+
+import trio
+
+Way = Literal["open", "cut", "deaf", "mute"]  # mute: the node says nothing to the server; deaf: it hears nothing
+_CHUNK: Final = 65_536
+
+
+class Proxy:
+    """Listens on a port of loopback, and hands on to a Unix socket. What is held back while it is cut comes later."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self.port = 0
+        self._way: Way = "open"
+        self._changed = trio.Event()
+        self._lines: set[trio.CancelScope] = set()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled."""
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        self.port = listeners[0].socket.getsockname()[1]
+        await trio.serve_listeners(self._serve, listeners, task_status=task_status)  # type: ignore[arg-type]
+
+    def turn(self, way: Way) -> None:
+        """Cut the line, or mend it."""
+        self._way = way
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+    def break_lines(self) -> None:
+        """End every connection."""
+        for scope in list(self._lines):
+            scope.cancel()
+
+    async def _serve(self, node: trio.SocketStream) -> None:
+        with trio.CancelScope() as scope:
+            self._lines.add(scope)
+            try:
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError, OSError):
+                    async with await trio.open_unix_socket(self._target) as server, trio.open_nursery() as nursery:
+                        nursery.start_soon(self._carry, node, server, "mute", nursery.cancel_scope)
+                        nursery.start_soon(self._carry, server, node, "deaf", nursery.cancel_scope)
+            finally:
+                self._lines.discard(scope)
+        with trio.move_on_after(1, shield=True):
+            await node.aclose()
+
+    async def _carry(self, source: trio.SocketStream, to: trio.SocketStream, when: Way, end: trio.CancelScope) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while data := await source.receive_some(_CHUNK):
+                while self._way in ("cut", when):
+                    await self._changed.wait()
+                await to.send_all(data)
+        end.cancel()

@@ -1,0 +1,18 @@
+"""A short slice of the campaign; `python -m tests.nodes` has all of it."""
+
+import random
+
+import pytest
+
+from tests.nodes.campaign import Campaign
+from tests.nodes.judge import KINDS
+
+
+@pytest.mark.parametrize("kind", ["kill"])
+async def test_others_take_over_from_a_node_that_was_killed_and_nothing_is_lost_or_doubled(kind: str) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    figures = await Campaign(1, seed, senders=3, only=kind).run()
+    assert not any(figures[name] for name in KINDS), figures
+    assert figures["acknowledged"] > 0
+    assert figures["takeover_p99_s"] < 60
