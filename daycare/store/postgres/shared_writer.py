@@ -109,8 +109,7 @@ class SharedWriter(PostgresWriter):
 
     def _end(self) -> None:
         own = self.membership
-        if (lockstep := vars(self).get("_lockstep")) is not None:
-            lockstep.send()  # which tables were changed is known once all is answered
+        self._lockstep.send()  # which tables were changed is known once all is answered
         if told := encoded(self._tx.commit, self.versions.touched):
             try:
                 self._server.execute(_TELL, (own.number, own.name, told))
