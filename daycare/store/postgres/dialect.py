@@ -92,8 +92,6 @@ class Dialect:
         instead, stems = words.instead(_SEVERAL.sub(r"\1", sql))
         tokens = [each for each in _TOKEN.findall(instead) if not each.startswith("--")]
         verb = _next(tokens, -1)[1].upper()
-        if verb == "CREATE":  # of a table for the while: numbers are as large as in others
-            tokens = ["bigint" if each.upper() == "INTEGER" else each for each in tokens]
         table = _table(tokens) if verb in _WRITES else ""
         known = self.tables.get(table)
         tokens = self._reworded(tokens)

@@ -58,7 +58,9 @@ def set_state(tx: Tx, agent_id: str, state: str, reason: str, untold: str | None
 def _bury(tx: Tx, agent: Agent, reason: str, untold: str | None) -> None:
     turns.end_all(tx, agent.id, reason)
     tx.run("DELETE FROM timers WHERE agent_id = ?", (agent.id,))
-    rows = tx.db.execute("SELECT seq, kind FROM inbox WHERE agent_id = ? AND state = 0", (agent.id,)).fetchall()
+    rows = tx.db.execute(
+        "SELECT seq, kind FROM inbox WHERE agent_id = ? AND state = 0 ORDER BY seq", (agent.id,)
+    ).fetchall()
     for row in rows:
         seq = int(str(row[0]))
         if row[1] == EnvelopeKind.DISMISS:

@@ -70,7 +70,8 @@ def unread(tx: Tx, turn: Turn, steps: Sequence[Step]) -> list[InboxRow]:
     if not keys:
         return []
     rows = tx.db.execute(
-        "SELECT seq FROM inbox WHERE agent_id = ? AND state = 0 AND kind = ?", (turn.agent_id, str(EnvelopeKind.RESULT))
+        "SELECT seq FROM inbox WHERE agent_id = ? AND state = 0 AND kind = ? ORDER BY seq",
+        (turn.agent_id, str(EnvelopeKind.RESULT)),
     ).fetchall()
     found = mailbox.waiting_rows(tx, [int(str(seq)) for (seq,) in rows if seq not in turn.seqs])
     return [row for row in found if row.envelope.answers is not None and row.envelope.answers.wait in keys]
