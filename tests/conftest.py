@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from tests.postgres import OF_A_FILE
 
         for item in items:
-            for name in (item.path.stem, getattr(item, "originalname", item.name), item.name):
+            for name in (item.path.parent.name, item.path.stem, getattr(item, "originalname", item.name), item.name):
                 if why := OF_A_FILE.get(name):
                     item.add_marker(pytest.mark.skip(reason=why))
 

@@ -29,7 +29,7 @@ _KILLS: Final = "a process dies at a step of SQLite's, or its file is looked at 
 _PLANS: Final = "it counts SQLite's statements, or reads its plans"
 _WORKS_ON_FILES: Final = "what it is about is for files: on a server it says what to do instead"
 _PROGRAMS: Final = "a program of its own opens the home, and knows of no server"
-OF_A_FILE: Final = {  # tests and modules that are left out with a server, and why
+OF_A_FILE: Final = {  # tests, modules and folders that are left out with a server, and why
     **dict.fromkeys(("test_sqlite_database", "test_sqlite_writer", "test_trust", "test_wall_times"), _FILE),
     **dict.fromkeys(("test_memories_bytes", "test_documents_bytes", "test_key_rotation", "test_snapshots"), _FILE),
     "test_the_code_itself_is_nowhere_in_the_file": _FILE,
@@ -49,6 +49,7 @@ OF_A_FILE: Final = {  # tests and modules that are left out with a server, and w
     "test_kill_9_while_deliveries_come_in_and_all_of_them_repeated": _PROGRAMS,
     "test_purge": _WORKS_ON_FILES,
     "test_of_a_person_who_is_removed_for_good_nothing_is_kept": _WORKS_ON_FILES,
+    **dict.fromkeys(("crash", "storefaults"), _KILLS),  # folders
     "test_migration": _OLDER,
     "test_what_was_left_below_people_who_were_removed_before_ends_with_an_upgrade": _OLDER,
     "test_vectors_that_were_counted_too_high_are_counted_again": _OLDER,

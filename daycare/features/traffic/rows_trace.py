@@ -35,8 +35,9 @@ _LETTERS: Final = (
     "SELECT no, created_at, path, source, seq, code, reason FROM dead_letters WHERE trace = ? ORDER BY no LIMIT ?"
 )
 _FAILURES: Final = (
-    "SELECT event ->> '$.turn', at, path, event ->> '$.attempt', event ->> '$.code', event ->> '$.reason',"
-    " event ->> '$.retry_in_s' FROM events WHERE trace = ? AND event ->> '$.event' = 'turn.failed'"
+    "SELECT CAST(event ->> '$.turn' AS BIGINT), at, path, CAST(event ->> '$.attempt' AS BIGINT), event ->> '$.code',"
+    " event ->> '$.reason', CAST(event ->> '$.retry_in_s' AS DOUBLE PRECISION) FROM events"
+    " WHERE trace = ? AND event ->> '$.event' = 'turn.failed'"
     " ORDER BY no LIMIT ?"
 )
 
