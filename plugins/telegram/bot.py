@@ -4,16 +4,23 @@ Each bot has a task and an error boundary of its own. Sending works from the mom
 somebody else receives in our place.
 """
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.messenger.keeping import imported, keep, stored
+from daycare.messenger.late import LateConnector
 from daycare.plugin import PluginContext
 from daycare_plugins.telegram import health
-from daycare_plugins.telegram.connector import TelegramConnector
 from daycare_plugins.telegram.settings import BotSettings
 
-SERVING: Final = "daycare_plugins.telegram.serving"  # half a second
+if TYPE_CHECKING:
+    from daycare_plugins.telegram.connector import TelegramConnector
+
+SERVING: Final = "daycare_plugins.telegram.serving"  # half a second; imported with the first token
+MANNER: Final = (
+    "Your answers are read in Telegram: headings, bold, italics, lists, tables, links, quotes and code of "
+    "Markdown arrive as such. A message has at most 4,096 characters; longer answers come as several."
+)
 CRASHED: Final = "something broke inside; the bot is being restarted"  # what exactly may have people's words in it
 
 
@@ -24,7 +31,7 @@ class BotTask:
         self, context: PluginContext, name: str, secret: str, settings: BotSettings, transport: Any = None
     ) -> None:
         self.name = name
-        self.connector = TelegramConnector(context, name, settings, secret)
+        self.connector = LateConnector(name, MANNER, self._make, lambda: bool(self.credential()[0]))
         self.monitor = health.Monitor(lambda found: context.report(name, found), secret)
         self._context = context
         self._secret = secret
@@ -55,4 +62,9 @@ class BotTask:
     async def serve(self, token: str) -> None:
         """Receive and send with a token."""
         serving = await imported(SERVING)
-        await serving.serve(self._context, self._settings, self.connector, self.monitor, token, self._transport)
+        await serving.serve(self._context, self._settings, self.connector.made(), self.monitor, token, self._transport)
+
+    def _make(self) -> "TelegramConnector":
+        from daycare_plugins.telegram.connector import TelegramConnector
+
+        return TelegramConnector(self._context, self.name, self._settings, self._secret)

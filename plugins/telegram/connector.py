@@ -1,6 +1,6 @@
 """The connector: what the host asks of a bot. Everything goes through the governor, and only final answers may wait.
 
-It exists from the start, also without a token; what is heavy is imported when it is first needed.
+It exists as soon as there is a token; what is heavy is imported when it is first needed.
 """
 
 from collections.abc import Sequence
@@ -54,10 +54,6 @@ class TelegramConnector(BaseConnector):
     """One bot."""
 
     pull = False
-    manner = (
-        "Your answers are read in Telegram: headings, bold, italics, lists, tables, links, quotes and code of "
-        "Markdown arrive as such. A message has at most 4,096 characters; longer answers come as several."
-    )
 
     def __init__(self, context: PluginContext, name: str, settings: BotSettings, secret: str) -> None:
         self.name = name

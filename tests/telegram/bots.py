@@ -9,11 +9,10 @@ import pytest
 import structlog
 import trio
 
-from daycare.base.connector import Health, Inbound, Outcome, Outgoing, Unreadable
+from daycare.base.connector import Connector, Health, Inbound, Outcome, Outgoing, Unreadable
 from daycare.base.errors import DaycareError
 from daycare.testing.memory_network import MemoryNetwork
 from daycare_plugins.telegram.bot import BotTask
-from daycare_plugins.telegram.connector import TelegramConnector
 from daycare_plugins.telegram.settings import BotSettings
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from daycare_plugins.telegram.testing.world import TOKEN
@@ -130,7 +129,7 @@ def reply(text: str, target: str = "5", **fields: Any) -> Outgoing:
     return Outgoing(outbox=1, key="a:1", path="/ann/telegram", user="ann", target=target, text=text, **fields)
 
 
-async def send(connector: TelegramConnector, outgoing: Outgoing) -> list[str]:
+async def send(connector: Connector, outgoing: Outgoing) -> list[str]:
     """Send a reply as the courier does."""
     receipts = []
     for part in connector.split(outgoing):

@@ -48,7 +48,7 @@ async def stage(host: Host) -> AsyncGenerator[Stage, None]:
         network = MemoryNetwork(server.serve_stream, nursery)
         async with bot_over(host, server, network) as task:
             await until(lambda: host.health.state == "up")
-            yield Stage(server, task.connector, host)
+            yield Stage(server, task.connector.made(), host)
         nursery.cancel_scope.cancel()
 
 

@@ -152,7 +152,7 @@ async def test_two_daemons_on_one_machine_do_not_steal_from_each_other(host: Hos
             await until(lambda: other.health.state == "conflict")
             assert str(tmp_path) in other.health.reason
             server.person(5)
-            await bot.connector._slot.get().call("sendMessage", chat_id=5, text="sending works")
+            await bot.connector.made()._slot.get().call("sendMessage", chat_id=5, text="sending works")
             server.say(5, 5, "hi")
             await until(lambda: host.texts == ["hi"])
     assert not other.taken
