@@ -6,6 +6,7 @@ What people and agents say is not logged, only how much.
 import json
 import logging
 import os
+import stat
 import sys
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
@@ -183,6 +184,15 @@ class _PrivateFile(RotatingFileHandler):
         if self._last is None or self._last[0] is not record:  # asked twice: for the size and for the file
             self._last = (record, super().format(record))
         return self._last[1]
+
+    def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802
+        """Tell whether a line goes to a new file, of the open one: the library looks at the path twice for each."""
+        if self.stream is None:
+            self.stream = self._open()  # type: ignore[assignment]
+        assert self.stream is not None
+        opened = os.fstat(self.stream.fileno())
+        fits = opened.st_size + len(self.format(record)) + 1 < self.maxBytes  # with its end
+        return self.maxBytes > 0 and not fits and stat.S_ISREG(opened.st_mode)
 
     def close(self) -> None:
         with suppress(OSError):  # what a full disk did not take
