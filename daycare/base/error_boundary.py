@@ -2,7 +2,6 @@
 
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.secrecy import without_secrets
@@ -13,30 +12,37 @@ _CAUSES_MAX = 12  # looked at of a chain of causes; between httpx and a socket t
 _HOSTS = ("trio", "daycare")  # whose exceptions that are no `Exception` are meant for others: being cancelled, a crash
 
 
-@contextmanager
-def error_boundary(
-    code: str, doing: str, error: type[DaycareError] = UnavailableError, *, hint: str = ""
-) -> Iterator[None]:
+class error_boundary:  # noqa: N801 - it reads as the statement that it is
     """Turn whatever the block raises on its own account into an `error`: `code`, and `doing: what it said`.
 
     Also what is no `Exception`: a plugin that calls sys.exit() means itself, and asyncio's being cancelled is nothing
     that anybody here has asked for. A `DaycareError` passes as it is. So does being cancelled or interrupted; what went
     wrong on the way out of that is dropped, because nobody waits for it any more.
+
+    It is no generator: many small calls of foreign code are made for each turn, and each would take twice as long.
     """
-    try:
-        yield
-    except DaycareError:
-        raise
-    except BaseExceptionGroup as group:
-        own, others = group.split(_is_its_own)
-        if others is not None:
-            raise others from None
+
+    def __init__(self, code: str, doing: str, error: type[DaycareError] = UnavailableError, *, hint: str = "") -> None:
+        self._code = code
+        self._doing = doing
+        self._error = error
+        self._hint = hint
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, defect: BaseException | None, trace: object) -> None:
+        if defect is None or isinstance(defect, DaycareError):
+            return
+        own: BaseException | None = defect
+        if isinstance(defect, BaseExceptionGroup):
+            own, others = defect.split(_is_its_own)
+            if others is not None:
+                raise others from None
+        elif not _is_its_own(defect):
+            return
         assert own is not None
-        raise error(code, f"{doing}: {reason_of(own)}", hint=hint) from group
-    except BaseException as defect:
-        if not _is_its_own(defect):
-            raise
-        raise error(code, f"{doing}: {reason_of(defect)}", hint=hint) from defect
+        raise self._error(self._code, f"{self._doing}: {reason_of(own)}", hint=self._hint) from defect
 
 
 def _is_its_own(error: BaseException) -> bool:
