@@ -114,7 +114,7 @@ class Daemon(Kernel):
         self.workspaces = WorkspacesFeature(core, self.home.path, self.gate)
         places, scan = self.workspaces.places, self.approvals.scan
         self.skills = SkillsFeature(
-            core, self.home.path, self.memory.documents, places, scan, self.catalogue.specs, self.gate
+            core, self.home.path, self.memory.documents, places, scan, self.catalogue.offers, self.gate
         )
         self.prompts.skills = self.skills.asked
         self.runner.asked.append(self.skills.asked.calls)

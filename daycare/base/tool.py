@@ -190,7 +190,7 @@ class StructTool(Generic[A]):
         reads_outside: bool = True,
         changes_outside: bool = True,
         outlasts: bool | Callable[[A], bool] = False,
-        ready: Callable[[], bool] = lambda: True,
+        ready: Callable[[], bool] | None = None,
     ) -> None:
         description, schema = _told(arguments)
         self.spec = ToolSpec(
@@ -206,7 +206,8 @@ class StructTool(Generic[A]):
         self._arguments = arguments
         self._run = run
         self._outlasts = outlasts
-        self._ready = ready
+        if ready is not None:
+            self.ready = ready
 
     def decode(self, arguments: Mapping[str, Any]) -> A:
         """Validate raw arguments; raises `msgspec.ValidationError` naming the wrong or unknown field."""
@@ -215,10 +216,6 @@ class StructTool(Generic[A]):
     def run(self, context: ToolContext, arguments: Any) -> Awaitable[str | Waiting | Sourced]:
         """Do it."""
         return self._run(context, arguments)
-
-    def ready(self) -> bool:
-        """Return whether agents have it now."""
-        return self._ready()
 
     def outlasts(self, arguments: A) -> bool:
         """Return whether such a call brings about something that outlasts its turn."""
@@ -257,8 +254,13 @@ async def asks(tool: Tool, context: ToolContext, arguments: Any) -> str:
     return str(await says(context, arguments)) if says is not None else ""
 
 
+def comes_and_goes(tool: Tool) -> bool:
+    """Return whether a tool says when it is there; most are always."""
+    return getattr(tool, "ready", None) is not None
+
+
 def ready(tool: Tool) -> bool:
-    """Return whether agents have a tool now; one that does not say is always there."""
+    """Return whether agents have a tool now."""
     says = getattr(tool, "ready", None)
     return says is None or bool(says())
 

@@ -27,7 +27,7 @@ from daycare.base.limits import (
 from daycare.base.messages import Text, Thinking, ToolCall, Usage
 from daycare.base.setup import Secret, SetupStep, Verified
 from daycare.base.times import is_moment
-from daycare.base.tool import Sourced, asks, outlasts, ready
+from daycare.base.tool import Sourced, asks, comes_and_goes, outlasts, ready
 from daycare.observe import log
 from daycare.plugin import (
     Capabilities,
@@ -322,6 +322,8 @@ class CheckedTool:
         self.spec = tool.spec
         self.idempotent = tool.idempotent
         self.inner = tool
+        if comes_and_goes(tool):
+            self.ready = self._ready
 
     async def run(self, context: ToolContext, arguments: Any) -> str | Waiting | Sourced:
         """Do it."""
@@ -336,7 +338,7 @@ class CheckedTool:
             return Sourced(await lengthy.text(sourced.text), sourced.origins)
         return await lengthy.text(result)
 
-    def ready(self) -> bool:
+    def _ready(self) -> bool:
         """Return whether agents have it now; one that fails to say is not there."""
         try:
             with error_boundary("PLUGIN_FAILED", f"asking whether the tool {self.spec.name} is ready"):

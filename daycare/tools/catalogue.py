@@ -1,10 +1,10 @@
 """The catalogue: which tools there are, and which of them an agent may use."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from daycare.base.path import PEOPLES, Kind
-from daycare.base.tool import ready
+from daycare.base.tool import comes_and_goes, ready
 from daycare.plugin import Tool, ToolSpec
 from daycare.settings import Live
 from daycare.store.records import Agent
@@ -26,6 +26,7 @@ class Catalogue:
         self._roles = live.made(lambda settings: settings.tools.by_role())
         self._reacts = reacts
         self._offered: dict[str, Callable[[Agent, str], bool]] = {}
+        self._seldom: set[str] = set()  # the names of those that come and go
         self.own: set[str] = set()
 
     def add(
@@ -34,6 +35,7 @@ class Catalogue:
         """Know these tools, too. `offered` tells which agents have one of a name; else all that may use it."""
         added = {tool.spec.name: tool for tool in tools}
         self._tools |= added
+        self._seldom = {name for name, tool in self._tools.items() if comes_and_goes(tool)}
         if offered is not None:
             self._offered |= dict.fromkeys(added, offered)
         trusted = {name for name, tool in added.items() if own or not tool.spec.reads_outside}
@@ -43,6 +45,7 @@ class Catalogue:
         """Know these tools no more."""
         for tool in tools:
             self._tools.pop(tool.spec.name, None)
+            self._seldom.discard(tool.spec.name)
             self._offered.pop(tool.spec.name, None)
             self.own.discard(tool.spec.name)
 
@@ -61,15 +64,25 @@ class Catalogue:
 
     def specs(self, agent: Agent) -> tuple[ToolSpec, ...]:
         """Return the tools an agent may use: what its role may, and of these what it was given."""
+        of_role = self._of_role(agent)
+        return tuple([tool.spec for name, tool in self._tools.items() if self._is_of(agent, of_role, name, tool)])
+
+    def offers(self, agent: Agent, name: str) -> bool:
+        """Return whether a tool is one of those."""
+        tool = self._tools.get(name)
+        return tool is not None and self._is_of(agent, self._of_role(agent), name, tool)
+
+    def _of_role(self, agent: Agent) -> Collection[str] | None:
+        return self._roles().get(agent.role or "default")
+
+    def _is_of(self, agent: Agent, of_role: Collection[str] | None, name: str, tool: Tool) -> bool:
         own = agent.config.tools
-        of_role = self._roles().get(agent.role or "default")
-        return tuple(
-            tool.spec
-            for name, tool in self._tools.items()
-            if (own is None or name in own) and (of_role is None or name in of_role)
-            if name != _PEOPLES_ONLY or agent.kind in PEOPLES
-            if name != REACT or self._reacts(agent)
-            if name != TASKS_ONLY or agent.kind == Kind.TASK
-            if name not in self._offered or self._offered[name](agent, name)
-            if ready(tool)
+        return (
+            (own is None or name in own)
+            and (of_role is None or name in of_role)
+            and (name != _PEOPLES_ONLY or agent.kind in PEOPLES)
+            and (name != REACT or self._reacts(agent))
+            and (name != TASKS_ONLY or agent.kind == Kind.TASK)
+            and (name not in self._offered or self._offered[name](agent, name))
+            and (name not in self._seldom or ready(tool))
         )

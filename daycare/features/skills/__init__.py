@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from daycare.features.memory.documents.service import Documents
     from daycare.features.skills.service import Scan
     from daycare.features.workspaces.places import WorkspacePlaces
-    from daycare.plugin import StructTool, ToolSpec
+    from daycare.plugin import StructTool
     from daycare.store.records import Agent
 
 UPLOAD_MAX_BYTES: Final = 6 * 1024 * 1024  # of a skill with its files in base64
@@ -37,7 +37,7 @@ class SkillsFeature(Feature):
         documents: "Documents",
         places: "WorkspacePlaces",
         scan: "Scan",
-        specs: "Callable[[Agent], Sequence[ToolSpec]]",
+        may_use: "Callable[[Agent, str], bool]",
         gate: "ApprovalGate",
     ) -> None:
         from daycare.features.skills.asked import AskedSkills
@@ -50,7 +50,7 @@ class SkillsFeature(Feature):
         self._documents = documents
         self._commands: Commands | None = None
         self.skills = Skills(core.store, SkillFinder(home, documents, places), scan, core.bus, core.clock)
-        self.asked = AskedSkills(self.skills, core.directory, specs, self._is_command)
+        self.asked = AskedSkills(self.skills, core.directory, may_use, self._is_command)
 
     def tools(self) -> "Sequence[StructTool[Any]]":
         """Return the tools that read and propose skills."""

@@ -14,7 +14,6 @@ from daycare.agent.prompt import PromptEntry
 from daycare.base.messages import EnvelopeKind, Origin, ToolCall
 from daycare.features.skills.service import Skills
 from daycare.features.skills.tools import SKILL
-from daycare.plugin import ToolSpec
 from daycare.store.records import Agent, InboxRow, Turn
 
 ASKED_MAX: Final = 3  # skills of one turn
@@ -24,11 +23,11 @@ _asked: Final = re.compile(r"/([^\s/@]{1,64})(?:@\w{1,64})?(?=\s|$)").match
 
 @dataclass(frozen=True)
 class AskedSkills:
-    """Knows them. `specs` are the tools an agent may use, `is_command` tells what is a command already."""
+    """Knows them. `may_use` tells whether an agent has a tool, `is_command` what is a command already."""
 
     skills: Skills
     directory: Directory
-    specs: Callable[[Agent], Sequence[ToolSpec]]
+    may_use: Callable[[Agent, str], bool]
     is_command: Callable[[str], bool]
 
     def stamp(self, agent: Agent) -> object:
@@ -61,7 +60,7 @@ class AskedSkills:
         return self._may_read(agent) and any(each.name == name for each in await self.skills.offered(agent))
 
     def _may_read(self, agent: Agent) -> bool:
-        return any(spec.name == SKILL for spec in self.specs(agent))
+        return self.may_use(agent, SKILL)
 
 
 def _name(text: str) -> str:
