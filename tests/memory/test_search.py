@@ -95,7 +95,7 @@ async def test_what_is_left_out_is_what_comparing_each_with_all_leaves_out(seed:
     numbers = await logged(store, *said)
     hits = [MemoryHit(memory, 1.0) for memory in await store.of(MemoryRows).get([SCOPE], numbers)]
     said_before = _Said(Bounded(20))
-    assert [hit for hit in hits if said_before.is_news(hit.memory.text)] == compared_with_all(hits)
+    assert [hit for hit in hits if said_before.note(hit.memory.text) is not None] == compared_with_all(hits)
 
 
 def compared_with_all(hits: Sequence[MemoryHit]) -> list[MemoryHit]:

@@ -104,12 +104,12 @@ class MemoryFeature(Feature):
         self.chunking = Chunking(store, self.directory.get, partial(aside, "document chunks"))
         self.passages = Passages(store, self.documents, self.prompt_documents, self.chunking, embedding, live)
         at_once = embedding.at_once if embedding is not None else None
-        self.conversation_log = ConversationLog(
-            store, self.directory, live, partial(aside, "conversation log"), at_once
-        )
         self.extraction_schedule = ExtractionSchedule(store, self.directory, self.router, clock, live)
         self.extraction_worker = ExtractionWorker(store, self.directory, self.pool, live, bus, clock)
         self.search = Search(store, live, embedding)
+        self.conversation_log = ConversationLog(
+            store, self.directory, live, partial(aside, "conversation log"), at_once, self.search.alike
+        )
         if embedding is not None:
             embedding.on_made = self.search.embedded
         ask = embedding.question if embedding is not None else None

@@ -6,6 +6,7 @@ All of that follows the rows of the store.
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from daycare.base.bounded import MadeOnce
 from daycare.base.limits import SEARCH_INLINE_ROWS
 from daycare.base.memories import Tier
 from daycare.base.memory_settings import TEXT_WEIGHT, VECTOR_WEIGHT, RetrievalSection
@@ -16,7 +17,7 @@ from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.question import NamedPeople, SearchQuestion, read
 from daycare.features.memory.search.ranking import Nearness, RankingWeights, Scored
 from daycare.features.memory.search.structure import SearchLimits, Structure
-from daycare.features.memory.store.records import MemoryShape, Postings, VectorPage
+from daycare.features.memory.store.records import MemoryShape, Postings, VectorPage, most_alike
 from daycare.features.memory.store.rows import MemoryRows
 
 SEARCH_POSTINGS_MAX: Final = 10_000  # entries of the index of words that one search reads: some 8 ms
@@ -128,11 +129,18 @@ class SearchScope:
                 structure, groups, question, near=near, limits=limits, text=shares.text, vector=shares.vector
             )
             return found[:count]
-        weights = _weights(section)
+        weights = _weights.of(section)
         ranked = ranking.rank(structure, groups, question, query.now_ms, near=near, limits=limits, weights=weights)
         if unread := ranking.unread(structure, ranked):
             structure.look(self._store.texts(self._scope, unread))
         return ranking.finish(structure, ranked, question, count, weights, least=query.least)
+
+    def alike(self, words: Sequence[str], postings_max: int, limit: int) -> list[int] | None:
+        """Return the memories that have most of these words; None where the store has to say it."""
+        if self.catch_up() or not self._has_words:
+            return None
+        listed = self._listed(words, postings_max)
+        return most_alike(listed, self.size, limit) if listed else None
 
     def look_ahead(self) -> bool:
         """Look at some texts that no question has led to yet, and index their words; return whether there are more.
@@ -191,17 +199,25 @@ class SearchScope:
             postings += [each for each in others if each.listed == each.memories]  # part of one would mislead
         return gather(question.terms, {word: each for each in postings for word in each.words})
 
+    @property
+    def _has_words(self) -> bool:
+        """Whether all of the scope is in the index in memory, or soon would be."""
+        return self._keeps_words and self._structure.size - self._looked <= _AHEAD_ROWS
+
     def _postings(self, words: Sequence[str], most: int) -> list[Postings]:
         """Return where words are: from memory if all of the scope is there, or nearly all."""
-        if self._keeps_words and self._structure.size - self._looked <= _AHEAD_ROWS:
-            while self.behind:
-                self.look_ahead()
-            by_stem: dict[str, list[str]] = {}
-            for word, stems in zip(words, self._store.stems(words), strict=True):
-                for stem in stems:
-                    by_stem.setdefault(stem, []).append(word)
-            return self._words.postings(by_stem, most)
+        if self._has_words:
+            return self._listed(words, most)
         return self._store.postings(self._scope, words, postings_max=most)
+
+    def _listed(self, words: Sequence[str], most: int) -> list[Postings]:
+        while self.behind:
+            self.look_ahead()
+        by_stem: dict[str, list[str]] = {}
+        for word, stems in zip(words, self._store.stems(words), strict=True):
+            for stem in stems:
+                by_stem.setdefault(stem, []).append(word)
+        return self._words.postings(by_stem, most)
 
     def _near(self, query: MemoryQuery) -> Nearness | None:
         model = self._model()
@@ -237,10 +253,13 @@ class SearchScope:
         return self._last >> 32 == number >> 32
 
 
-def _weights(section: RetrievalSection) -> RankingWeights:
+def _weights_of(section: RetrievalSection) -> RankingWeights:
     """Return what the ranking goes by."""
     shares = section.weights
     factors = {Tier.LOG: shares.logs, Tier.FACT: shares.facts, Tier.ENTITY: shares.entities}
     changed = {tier: factor for tier, factor in factors.items() if factor != 1.0}
     weights = RankingWeights(recency=shares.recency, tiers=changed)
     return weights.scaled(text=shares.text / TEXT_WEIGHT, vector=shares.vector / VECTOR_WEIGHT)
+
+
+_weights: Final = MadeOnce(_weights_of, 1)

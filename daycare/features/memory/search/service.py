@@ -25,9 +25,9 @@ from daycare.base.limits import RECALL_LINE_HEAD_CHARS, RECALL_LINE_MAX_CHARS, S
 from daycare.base.memories import Tier
 from daycare.base.memory_settings import RetrievalSection
 from daycare.features.memory.embed.service import Embedding
+from daycare.features.memory.language.word_runs import words_in
 from daycare.features.memory.loading import SEARCH, loaded
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
-from daycare.features.memory.search.traits import words_in
 from daycare.features.memory.store.records import ECHO, EVERYBODY, StoredMemory
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
@@ -70,8 +70,18 @@ class Search:
         found = await self._find(query, query.scope)
         if Tier.CHUNK in query.tiers and query.scope != EVERYBODY:
             scopes.append(EVERYBODY)
-            found = sorted([*found, *await self._find(query, EVERYBODY)], key=lambda it: -it.score)
+            if everybodys := await self._find(query, EVERYBODY):
+                found = sorted([*found, *everybodys], key=lambda it: -it.score)
         return await self._read(scopes, found, query)
+
+    def alike(self, scope: str, words: Sequence[str], postings_max: int, limit: int) -> list[int]:
+        """Return the memories of a scope that have most of these words, as `MemoryRows.alike` does."""
+        kept = self._search_scopes.get(scope)
+        if kept is not None and kept.is_free:
+            found = kept.searched.alike(words, postings_max, limit)
+            if found is not None:
+                return found
+        return self._store.of(MemoryRows).alike(scope, words, postings_max, limit)
 
     def drop(self, scope: str) -> None:
         """Keep nothing of a scope in memory."""
@@ -109,13 +119,14 @@ class Search:
                 looked_at.add(memory.no)
                 if memory.role == ECHO:
                     echoes.append((memory, each))
-                elif said.is_news(memory.text):
+                elif (news := said.note(memory.text)) is not None:
                     kept.append(MemoryHit(memory, *each[1:]))
-                    chars += said.shown_chars(memory)
+                    if memory.tier is not Tier.CHUNK:  # a passage may stand in the prompt anyway
+                        chars += RECALL_LINE_HEAD_CHARS + news.chars
                     if len(kept) == most or chars >= until:
                         break
         if len(kept) < limit and chars < enough:
-            kept += [MemoryHit(memory, *each[1:]) for memory, each in echoes if said.is_news(memory.text)]
+            kept += [MemoryHit(memory, *each[1:]) for memory, each in echoes if said.note(memory.text) is not None]
             del kept[limit:]
         return kept
 
@@ -232,6 +243,11 @@ class _Kept:
         self.asked = 0
         self.nbytes = 0  # of the scope when it was last asked
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody asks it, in whatever thread: until the next checkpoint the loop may."""
+        return self.turn.value > 0
+
 
 class _Answer:
     """What was found, once it is `there`."""
@@ -263,28 +279,28 @@ class _Said:
     def __init__(self, signatures: Signatures) -> None:
         self._signatures = signatures
         self._texts: set[str] = set()
-        self._by_word: dict[int, list[tuple[int, str]]] = {}  # the texts that have it, with how many words they have
+        self._by_word: dict[int, tuple[tuple[int, str], ...]] = {}  # the texts that have it, with their sizes
         self._words: dict[str, set[str]] = {}  # of those texts that were compared
 
-    def is_news(self, text: str) -> bool:
-        """Note a text, unless nearly the same words were said: then return False."""
-        size, first, _ = self._signature(text)
+    def note(self, text: str) -> _Signature | None:
+        """Note a text and return its signature, None where nearly the same words were said."""
+        signature = self._signature(text)
+        size, first, _ = signature
         if size <= _FEW_WORDS:
-            return True
+            return signature
         if text in self._texts:
-            return False
-        for word in first:
-            for others, other in self._by_word.get(word, ()):
-                if min(size, others) >= ALIKE * max(size, others) and self._are_alike(text, other):
-                    return False
+            return None
+        shared = self._by_word.keys() & first
+        for word in shared:
+            for others, other in self._by_word[word]:
+                if others >= ALIKE * size and size >= ALIKE * others and self._are_alike(text, other):
+                    return None
         self._texts.add(text)
-        for word in first:
-            self._by_word.setdefault(word, []).append((size, text))
-        return True
-
-    def shown_chars(self, memory: StoredMemory) -> int:
-        """Return how many characters of a prompt a memory takes at least; a passage may stand there anyway."""
-        return 0 if memory.tier is Tier.CHUNK else RECALL_LINE_HEAD_CHARS + self._signature(memory.text).chars
+        noted: dict[int, tuple[tuple[int, str], ...]] = dict.fromkeys(first, ((size, text),))
+        for word in shared:
+            noted[word] += self._by_word[word]
+        self._by_word.update(noted)
+        return signature
 
     def _signature(self, text: str) -> _Signature:
         key = hash(text)

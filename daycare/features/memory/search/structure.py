@@ -66,6 +66,7 @@ class Structure:
         self._tier = np.empty(_SPARE, np.int8)
         self._living = np.empty(_SPARE, np.bool_)
         self._traits = np.empty(_SPARE, np.uint16)
+        self._arrays_bytes = sum(array.nbytes for _, array in self._arrays())
         self.append(shapes)
 
     # -- what is there -----------------------------------------------------------------------------------------------
@@ -123,8 +124,7 @@ class Structure:
     @property
     def nbytes(self) -> int:
         """How much memory the arrays take."""
-        ended = len(self._until_ms) * _ENDED_BYTES
-        return ended + sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
+        return len(self._until_ms) * _ENDED_BYTES + self._arrays_bytes + self._owner.nbytes
 
     @property
     def sessions(self) -> int:
@@ -302,9 +302,14 @@ class Structure:
         if total < len(self._numbers):  # neighbours have a row more
             return
         room = max(total + 1, len(self._numbers) + max(_SPARE, len(self._numbers) // _ROOM))
-        for name, array in [(name, it) for name, it in vars(self).items() if isinstance(it, np.ndarray)]:
-            if array is not self._owner:
-                setattr(self, name, _grown(array, self.size, room))
+        for name, array in self._arrays():
+            setattr(self, name, _grown(array, self.size, room))
+        self._arrays_bytes = sum(array.nbytes for _, array in self._arrays())
+
+    def _arrays(self) -> list[tuple[str, NDArray[Any]]]:
+        """Return what has a row for each memory, by name."""
+        found = [(name, it) for name, it in vars(self).items() if isinstance(it, np.ndarray)]
+        return [(name, array) for name, array in found if array is not self._owner]
 
 
 def _codes(known: dict[Any, int], keys: Iterable[Any]) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from daycare.features.memory.language.patterns import words
 from daycare.features.memory.language.stop_words import EVERY_STOP_WORD
+from daycare.features.memory.language.word_runs import words_in
 
 KNOWN: Final = 1
 ASKS: Final = 2
@@ -19,7 +20,6 @@ SAYS: Final = 32  # and up: the number of words
 
 _SAYS_MAX: Final = 1_000
 _LOOKED_AT: Final = 1_000  # characters of a text: what it is like shows early
-_WORD: Final = re.compile(r"[^\W_]+")
 _QUESTION_MARKS: Final = ("?", "\uff1f", "\u061f")
 _CLOSING: Final = "\"')]}*_ \t\r\n\u201d\u2019\u00bb"
 _NAME: Final = re.compile(r" [A-Z\u00c0-\u00de](?:(?<=[^\W\d_]..)|(?<=[^\W\d_][,;]..))[^\W\d_]")  # begins no sentence
@@ -53,15 +53,6 @@ _NUMBERS: Final = words(
     cinq deux dix fois huit mille neuf quatre sept trois cien cinco cuatro diez dos mil nueve ocho seis siete tres veces
     """
 )
-
-
-def words_in(text: str) -> set[str]:
-    """Return the runs of letters and digits of a text. Most stand between blanks, which is found out faster."""
-    found = set(text.split())
-    if odd := [word for word in found if not word.isalnum()]:
-        found.difference_update(odd)
-        found.update(_WORD.findall(" ".join(odd)))
-    return found
 
 
 def of(text: str) -> int:

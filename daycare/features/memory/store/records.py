@@ -1,6 +1,9 @@
 """What a store takes and hands out of memories: what was said, and what was learned from it."""
 
+import struct
 from collections.abc import Sequence
+from heapq import nsmallest
+from math import log1p
 from typing import Final
 
 import msgspec
@@ -51,6 +54,16 @@ class Postings(msgspec.Struct, frozen=True):
     def listed(self) -> int:
         """How many numbers there are."""
         return len(self.numbers) // _NUMBER_BYTES
+
+
+def most_alike(listed: Sequence[Postings], living: int, limit: int) -> list[int]:
+    """Return the memories, of so many living ones, that have most of these words, the rarer the more, best first."""
+    rarity: dict[int, float] = {}  # of all words that a memory has, together
+    for each in listed:
+        rare = log1p((max(0, living - each.memories) + 0.5) / (each.memories + 0.5))
+        for no in struct.unpack(f"<{each.listed}q", each.numbers):
+            rarity[no] = rarity.get(no, 0.0) + rare
+    return nsmallest(limit, rarity, key=lambda no: (-rarity[no], -no))
 
 
 class EndedTurn(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,6 @@ frequent word says little and costs most: rarest first, a search reads a bounded
 import struct
 from collections import Counter
 from collections.abc import Sequence
-from heapq import nsmallest
-from math import log1p
 from typing import Any, Final
 
 import apsw
@@ -18,7 +16,7 @@ import trio
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.memories import Tier
-from daycare.features.memory.store.records import MemoryCounts, MemoryShape, Postings, StoredMemory
+from daycare.features.memory.store.records import MemoryCounts, MemoryShape, Postings, StoredMemory, most_alike
 from daycare.features.memory.store.stored import COLUMNS, MEMORIES, SCOPE_BITS, ScopeSpan, changes, memory, span
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.readers import Readers
@@ -63,21 +61,16 @@ class MemoryReads(Rows):
             there = span(db, scope)
             return [] if there is None else self._postings(db, there, terms, postings_max)
 
-    def alike(self, scope: str, terms: Sequence[str], *, postings_max: int, limit: int) -> list[int]:
+    def alike(self, scope: str, terms: Sequence[str], postings_max: int, limit: int) -> list[int]:
         """Return the memories of a scope that have most of these words, the rarer the more, the best first.
 
         The words are those that `postings` would return.
         """
-        rarity: dict[int, float] = {}  # of all words that a memory has, together
         with self._readers.lent() as db:
             there = span(db, scope)
             if there is None or not there.living:
                 return []
-            for each in self._postings(db, there, terms, postings_max):
-                rare = log1p((max(0, there.living - each.memories) + 0.5) / (each.memories + 0.5))
-                for no in _numbers(each):
-                    rarity[no] = rarity.get(no, 0.0) + rare
-        return nsmallest(limit, rarity, key=lambda no: (-rarity[no], -no))
+            return most_alike(self._postings(db, there, terms, postings_max), there.living, limit)
 
     def _postings(self, db: apsw.Connection, there: ScopeSpan, terms: Sequence[str], most: int) -> list[Postings]:
         words: dict[str, list[str]] = {}
@@ -379,10 +372,6 @@ def _newest(db: apsw.Connection, there: ScopeSpan, stem: str, words: Sequence[st
 def _listed(stem: str, words: Sequence[str], numbers: Sequence[int], memories: int | None = None) -> Postings:
     listed = struct.pack(f"<{len(numbers)}q", *numbers)
     return Postings(stem, tuple(dict.fromkeys(words)), len(numbers) if memories is None else memories, listed)
-
-
-def _numbers(found: Postings) -> tuple[int, ...]:
-    return struct.unpack(f"<{found.listed}q", found.numbers)
 
 
 def _has(words: Sequence[str], text: str | None) -> bool:
