@@ -128,11 +128,18 @@ class Endings:
         """Return the turn's messages, and where the words of others came from that went into the agent's among them."""
         if not any(message.role == "assistant" for message in thought.history):
             return thought.history, ()
-        origins = await with_retry(lambda: self.provenance.of_ended(agent, turn, thought.recalled))
+        origins = await with_retry(lambda: self._origins(agent, turn, thought))
         history = (
             replace(message, origins=origins) if message.role == "assistant" else message for message in thought.history
         )
         return tuple(history), origins
+
+    async def _origins(self, agent: Agent, turn: Turn, thought: Thought) -> tuple[Origin, ...]:
+        rows: Sequence[InboxRow] = (*thought.rows, *thought.answers)
+        steps: Sequence[Step] | None = thought.steps
+        if steps is None:
+            _, rows, steps = await self.store.turns.load(turn.turn)
+        return await self.provenance.of_ended(agent, turn, rows, steps, thought.recalled)
 
     def _tell_finished(
         self, agent: Agent, turn: Turn, thought: Thought, seqs: tuple[int, ...], *, stopped: bool

@@ -81,10 +81,19 @@ class Provenance:
             return ()
         return (await self.of(agent, user, turn, step + 1)).others
 
-    async def of_ended(self, agent: Agent, turn: Turn, recalled: Collection[Origin]) -> tuple[Origin, ...]:
-        """Return where the words of others came from that a turn had read by its end; `recalled` are memories'."""
+    async def of_ended(
+        self,
+        agent: Agent,
+        turn: Turn,
+        rows: Sequence[InboxRow],
+        steps: Sequence[Step],
+        recalled: Collection[Origin],
+    ) -> tuple[Origin, ...]:
+        """Return where the words of others came from that a turn had read by its end, of these rows and this journal.
+
+        `recalled` are memories'.
+        """
         user = await self._store.people.get(agent.user) or User(id=agent.user, name=agent.user)
-        _, rows, steps = await self._store.turns.load(turn.turn)
         read = self.of_turn(rows, steps) + await self.before(agent, user, turn, steps)
         if agent.kind == Kind.APP and agent.config.behaviour:
             read += Sources((TaintSource(f"words of the program {agent.config.behaviour}", Origin.FILE),))

@@ -60,8 +60,9 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn came to: its messages for the history, the words for the sender, and what else it changes.
 
     `answers` are rows that hold the results of calls: they belong to the turn and are no messages of it. `recalled` is
-    where the memories came from that stood in the prompt, as far as the journal does not say so; `told` is what of the
-    reply is out of memory; `shown` is what the last call of the model was shown; `spoken` is the reply as a sound.
+    where the memories came from that stood in the prompt, as far as the journal does not say so; `steps` are the
+    journal, None where only the store knows it; `told` is what of the reply is out of memory; `shown` is what the last
+    call of the model was shown; `spoken` is the reply as a sound.
     """
 
     rows: tuple[InboxRow, ...]
@@ -72,6 +73,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     effects: Effects = Effects()
     usage: Usage = Usage()
     recalled: tuple[Origin, ...] = ()
+    steps: tuple[Step, ...] | None = None
     told: Told | None = None
     shown: ShownPrompt | None = None
     spoken: File | None = None
@@ -95,11 +97,13 @@ class Course:
     rows: list[InboxRow]
     said: list[Message]
     recalled: Recollection  # as far as the journal does not have it
+    journal: dict[int, Step]  # by number; without those of summaries, which say nothing
     window: Window = field(init=False)
     plan: Sequence[ModelChoice] = ()
     next_step: int = 0
     model_calls: int = 0
     open_calls: list[ToolCall] = field(default_factory=list)
+    begun: Step | None = None  # of the first open call, if it is journaled already
     results: list[Message | Step] = field(default_factory=list)  # of the last calls; a step that waits has none yet
     warnings: list[str] = field(default_factory=list)
     effects: Effects = field(default_factory=Effects)
@@ -160,7 +164,8 @@ class Thinker:
         answers = answers_among(rows, steps)
         first = [row for row in rows if row.seq in named and row not in answers]
         prompt = await prompting(rows)
-        course = Course(agent, user, turn, prompt, prompting, first, messages_of(first), prompt.recalled)
+        journal = {step.step: step for step in steps}
+        course = Course(agent, user, turn, prompt, prompting, first, messages_of(first), prompt.recalled, journal)
         course.window = self._contexts.open(agent, user, turn, rows, steps, course.number)
         await self._replay(course, rows, steps)
         if not course.model_calls:
@@ -179,6 +184,10 @@ class Thinker:
             if not answer.completion.message.tool_calls or course.model_calls > MODEL_STEPS_MAX:
                 return self._conclude(course, answers, answer.completion)
             await self._journal_model(course, answer)
+
+    async def _journal(self, course: Course, *steps: Step, shown: ShownPrompt | None = None) -> None:
+        await with_retry(lambda: self._store.turns.journal(steps, shown))
+        course.journal |= {step.step: step for step in steps}
 
     async def _call_as_approved(self, course: Course) -> None:
         """Make the calls that a person has approved, before the model is asked: it reads what came of them."""
@@ -223,7 +232,7 @@ class Thinker:
             course.results.append(step)
             return
         message, status = answer
-        await with_retry(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
+        await self._journal(course, replace(step, state="done", message=message))
         course.results.append(message)
         if uncertain(message):
             course.warnings.append(warning(call))
@@ -240,7 +249,7 @@ class Thinker:
             "was not run again."
         )
         message = tool_message(call, text, "uncertain", self._clock.now_ms(), ())
-        await with_retry(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
+        await self._journal(course, replace(step, state="done", message=message))
         course.results.append(message)
         course.warnings.append(warning(call))
         self._tool_finished(course, step.step, call, "uncertain")
@@ -312,9 +321,11 @@ class Thinker:
             at_ms=message.at_ms,
             message=message,
         )
-        await with_retry(lambda: self._store.turns.journal([*steps, step], course.shown))
-        course.said.append(message)
         course.open_calls = list(message.tool_calls)
+        course.begun = self._begun(course)
+        steps += [step] if course.begun is None else [step, course.begun]
+        await self._journal(course, *steps, shown=course.shown)
+        course.said.append(message)
 
     def _conclude(self, course: Course, answers: list[InboxRow], completion: Completion) -> Thought:
         reply = completion.message.text
@@ -336,27 +347,36 @@ class Thinker:
             effects=course.effects,
             usage=course.usage,
             recalled=course.recalled.origins,
+            steps=tuple(course.journal.values()),
             shown=course.shown,
         )
 
     # -- tools -------------------------------------------------------------------------------------------------------
 
+    def _begun(self, course: Course) -> Step | None:
+        """Return the step of the next open call, to be journaled before it begins; None if all are made."""
+        if not course.open_calls:
+            return None
+        call = course.open_calls[0]
+        return Step(
+            turn=course.turn.turn,
+            step=course.number(),
+            kind="tool",
+            name=call.name,
+            state="started",
+            idempotent=True,  # as long as it is only looked at, and a person asked
+            at_ms=self._clock.now_ms(),
+            call_id=call.id,
+            arguments=call.arguments,
+        )
+
     async def _run_tools(self, course: Course) -> None:
-        while course.open_calls:
-            call = course.open_calls[0]
-            number = course.number()
-            step = Step(
-                turn=course.turn.turn,
-                step=number,
-                kind="tool",
-                name=call.name,
-                state="started",
-                idempotent=True,  # as long as it is only looked at, and a person asked
-                at_ms=self._clock.now_ms(),
-                call_id=call.id,
-                arguments=call.arguments,
-            )
-            await with_retry(lambda step=step: self._store.turns.journal([step]))  # type: ignore[misc]
+        """Make the open calls; each begins in the journal with the commit of what came before it."""
+        step, course.begun = course.begun, None
+        if step is None and (step := self._begun(course)) is not None:
+            await self._journal(course, step)
+        while step is not None:
+            call, number = course.open_calls.pop(0), step.step
             self._bus.publish(
                 ToolStarted(
                     **about(self._clock, course.agent, course.turn.trace),
@@ -376,7 +396,7 @@ class Thinker:
                     call,
                     course.chains,
                     self._progress(course, step),
-                    partial(self._begin, step),
+                    partial(self._begin, course, step),
                 )
             else:
                 done = Done(f"not run: {TOOL_CALLS_MAX} calls at a time are the most", "error")
@@ -389,18 +409,19 @@ class Thinker:
             else:
                 result = tool_message(call, done.text, done.status, self._clock.now_ms(), done.origins, done.told)
                 finished = replace(step, state="done", message=result, effects=done.effects)
-            await with_retry(lambda finished=finished: self._store.turns.journal([finished]))  # type: ignore[misc]
-            course.open_calls.pop(0)
+            following = self._begun(course)
+            await self._journal(course, *([finished] if following is None else [finished, following]))
             course.results.append(result)
             course.add_effects(done.effects)
             if done.status == "uncertain":
                 course.warnings.append(warning(call))
             self._tool_finished(course, number, call, done.status)
+            step = following
 
-    async def _begin(self, step: Step) -> None:
+    async def _begin(self, course: Course, step: Step) -> None:
         """Note that a tool begins now that must not run again."""
         if not self._runner.idempotent(step.name):
-            await with_retry(lambda: self._store.turns.journal([replace(step, idempotent=False)]))
+            await self._journal(course, replace(step, idempotent=False))
 
     def _progress(self, course: Course, step: Step) -> Callable[[str], None]:
         def say(text: str) -> None:
@@ -432,7 +453,7 @@ class Thinker:
             at_ms=self._clock.now_ms(),
             seqs=tuple(row.seq for row in added),
         )
-        await with_retry(lambda: self._store.turns.journal([step]))
+        await self._journal(course, step)
         course.rows += added
         course.said += messages_of(added)
         course.prompt = await course.prompting(course.rows)
