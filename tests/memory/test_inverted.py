@@ -129,6 +129,8 @@ async def test_a_small_scope_has_the_postings_that_the_store_has(
             patched.setattr(store.of(MemoryRows), "postings", None)
             found = scene._postings(words, 10_000)
         assert listed(found) == listed(known), f"seed {seed}"
+        alike = store.of(MemoryRows).alike(SCOPE, words, 1_000, 20)
+        assert (scene.alike(words, 1_000, 20) or []) == alike, f"seed {seed}"
 
 
 @pytest.mark.parametrize("seed", range(4))
