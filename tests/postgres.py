@@ -48,6 +48,7 @@ OF_A_FILE: Final = {  # tests, modules and folders that are left out with a serv
     "test_rights_and_open_work_do_not_move[restore of a backup]": _WORKS_ON_FILES,
     "test_kill_9_while_deliveries_come_in_and_all_of_them_repeated": _PROGRAMS,
     "test_purge": _WORKS_ON_FILES,
+    "test_sums_are_what_could_be_counted_whatever_happens": _WORKS_ON_FILES,  # people who are purged
     "test_of_a_person_who_is_removed_for_good_nothing_is_kept": _WORKS_ON_FILES,
     **dict.fromkeys(("crash", "storefaults"), _KILLS),  # folders
     "test_migration": _OLDER,
