@@ -125,7 +125,7 @@ class Database:
         """Let it be as it was at first, whoever is still connected."""
         self.leave()
         self._db.reopen()
-        self._db.simple("SELECT emptied()")
+        self._db.simple("DROP TABLE IF EXISTS store_move; SELECT emptied()")
         schema.number_again(self._db)
 
     def leave(self) -> None:

@@ -8,11 +8,16 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.base.errors import UnavailableError
+from daycare.base.errors import BrokenError, UnavailableError
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
 from daycare.features import open_store
 from daycare.settings import NodeSection
+from daycare.store.moving import note as notes
+from daycare.store.moving.note import MoveNote, State
+from daycare.store.postgres import schema
+from daycare.store.postgres.connection import PostgresConnection
+from daycare.store.postgres.location import ServerLocation
 from daycare.store.records import Commit, NewAgent, User
 from daycare.store.share import CONNECTORS, DividedShare
 from daycare.store.sqlite.store import Store
@@ -157,3 +162,15 @@ async def test_leases_are_the_servers_matter_whatever_the_clock_of_a_node_says(
         division = await b._writer.write(lambda tx: b._writer.membership.divide())  # type: ignore[attr-defined]
         assert not division.dead, "nobody's lease is over"
         assert (await a.inbox.post(message(user, "1"))).seq
+
+
+@pytest.mark.parametrize(("state", "code"), [("left", "STORE_MOVED"), ("arriving", "STORE_HALF_MOVED")])
+async def test_no_node_opens_a_store_that_was_moved_or_is_half_moved(tmp_path: Path, state: State, code: str) -> None:
+    address, vault = postgres.database(), open_vault(tmp_path / "key")
+    server = PostgresConnection(ServerLocation(address), schema.dialect())
+    notes.write(server, MoveNote(state=state, other="elsewhere", at=0))
+    server.close()
+    with pytest.raises(BrokenError) as refused:
+        async with open_store(address, node=(NodeSection(name="a", lease_s=30.0), vault, "")):
+            pass
+    assert refused.value.code == code

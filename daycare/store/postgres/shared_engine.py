@@ -12,6 +12,7 @@ import trio
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.observe import log
+from daycare.store.moving import note as notes
 from daycare.store.postgres import schema
 from daycare.store.postgres.commit_words import HeardCommits, blank
 from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
@@ -160,6 +161,7 @@ def open_shared(
     followers = followers_of(rows)
     with ExitStack() as opened:
         server = opened.enter_context(closing(PostgresConnection(where, schema.dialect())))
+        notes.refuse(notes.read(server, notes.OF_A_SERVER), where.shown)
         refuse_other_versions(server)
         schema.prepare(server)
         membership = NodeMembership(server, identity)
