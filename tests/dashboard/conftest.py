@@ -11,7 +11,8 @@ from tests.network.conftest import Network, network
 __all__ = ["Network", "network"]
 
 expect.set_options(timeout=20_000)  # a busy machine
-CHROMIUM = shutil.which("chromium")
+# The shell shows pages with the same engine, without windows, menus and services of their own: it needs a third.
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 _QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 
 
@@ -23,7 +24,7 @@ def launched(playwright: Playwright) -> Browser:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
-        pytest.skip("no chromium is installed (Debian: apt install chromium)")
+        pytest.skip("no chromium is installed (Debian: apt install chromium-headless-shell)")
     with sync_playwright() as playwright:
         found = launched(playwright)
         yield found

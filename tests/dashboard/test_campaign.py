@@ -44,7 +44,7 @@ def test_a_template_that_forgets_to_escape_is_found(
 
 
 def test_no_page_breaks_a_rule_of_axe(browser: Browser, home: Network) -> None:
-    where = sliced(addresses(home, "operator"), 4)
+    where = sliced(addresses(home, "operator"), 8)
     assert accessible.violations(browser, home, where, scheme="dark", size="phone") == []
 
 
@@ -58,4 +58,4 @@ def test_people_talk_decide_and_make_an_agent_with_keys_alone(browser: Browser, 
 
 def test_no_action_of_any_page_is_answered_by_a_defect(browser: Browser, tmp_path: Path) -> None:
     with house(tmp_path) as network:  # it will not be the same afterwards
-        assert actions.press(browser, network, 1 if WHOLE else 4)["harm"] == []
+        assert actions.press(browser, network, 1 if WHOLE else 8)["harm"] == []
