@@ -6,6 +6,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -90,7 +91,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=("sqlite", "postgresql"), default="sqlite", help="the engine of every store")
 
 
+_LONG: Final = {  # files whose tests take longest; one that is begun last would keep a single worker busy at the end
+    *("dashboard/test_campaign.py", "crash/test_campaign.py", "crash/test_between.py", "openapi/test_openapi.py"),
+    *("observe/test_secrets.py", "storefaults/test_storefaults.py", "behaviours/test_clock_set.py"),
+    *("flow/test_clock_set.py", "telegram/test_campaigns.py", "service/test_stops.py", "exports/test_commands.py"),
+    *("slack/test_campaigns.py", "bridge/test_campaign.py", "cli/test_selftest.py", "crash/test_poison.py"),
+}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+    long = {tests / file for file in _LONG}
+    assert all(map(Path.exists, long)), "a file of _LONG is gone: take it out of the list"
+    items.sort(key=lambda item: item.path not in long)  # first, and all others as they were
     if config.getoption("--store") == "postgresql":
         from tests.postgres import OF_A_FILE
 

@@ -15,7 +15,7 @@ from tests.crash.operations import OPERATIONS, Operation
 POINTS = () if WHOLE else ("--points", "3")
 
 
-@pytest.mark.parametrize("operation", sliced(sorted(OPERATIONS), 4))
+@pytest.mark.parametrize("operation", sliced(sorted(OPERATIONS), 6))
 def test_a_death_between_any_two_commits_changes_nothing(operation: str) -> None:
     # A process of its own, as it forks: one that runs tests has threads.
     command = ["tests.crash", "--between", "--operation", operation, *POINTS, "--seed", str(SEED), "--json"]

@@ -38,7 +38,7 @@ DIRECT, HELPER = f"/{OWNER}/direct", f"/{OWNER}/agent/helper"
 @pytest.mark.parametrize(
     ("mode", "workload", "kills"),
     [
-        ("kill", "messages", 4),
+        ("kill", "messages", 2),
         ("kill", "delegation", 2),
         ("kill", "curation", 2),
         ("kill", "budget", 2),

@@ -152,7 +152,7 @@ async def judged(stage: Stage, phones: Sequence[Phone], report: Report) -> paper
     return found
 
 
-@pytest.mark.parametrize(("plan", "point", "states"), sliced(STEPS, 5))
+@pytest.mark.parametrize(("plan", "point", "states"), sliced(STEPS, 8))
 async def test_killed_when(opened: Opened, plan: Plan, point: Point, states: tuple[str, ...]) -> None:
     """Killed there it is pending or carried out, never half; and with a new daemon it comes to its end, once."""
     report = Report("approve", SEED, papers.KINDS)
