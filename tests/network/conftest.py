@@ -1,20 +1,27 @@
 """A daemon that listens on loopback, with two people and a token of each kind."""
 
+import atexit
 import json
+import shutil
 import socket
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from daycare.api.client import Client
+from daycare.api.client import Client, pause
 from daycare.ops.setup import initialise
 from daycare.process import EmbeddedDaemon
 from daycare.store.home import Home
+from daycare.store.sqlite import store
+from daycare.store.sqlite.store import open_engine
 
 Json = dict[str, Any]
 
@@ -48,6 +55,7 @@ class Network:
             headers=sent | (headers or {}),
             timeout=30.0,
             verify=False,  # there is no TLS; else each call reads all certificates of the world
+            trust_env=False,  # nor a proxy: each call would look through all variables of the environment
         )
 
     def stream(self, who: str, *, until: str) -> list[Json]:
@@ -95,13 +103,45 @@ def network(tmp_path: Path) -> Iterator[Network]:
 def opened(folder: Path) -> Iterator[Network]:
     """Let a daemon listen, with its home in a folder."""
     home, port = folder / "home", free_port()
-    home.mkdir(mode=0o700)
-    initialise(home, user_id="ann")
+    if open_engine is store.open_engine:
+        tokens = _settled()[1]
+        shutil.copytree(_settled()[0], home)
+    else:  # the store is not in the folder
+        tokens = _settle(home)
     config = home / "config.toml"
     section = f'\n[api]\nlisten = "127.0.0.1:{port}"\norigins = ["https://chat.example"]\n'
     config.write_text(config.read_text() + section)
     with EmbeddedDaemon(home, work=True) as daemon:
-        found = Network(home, port, daemon)
+        _listens(port)
+        yield Network(home, port, daemon, dict(tokens))
+
+
+def _listens(port: int) -> None:
+    """Return when somebody listens."""
+    give_up = time.monotonic() + 20
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except ConnectionRefusedError:
+            assert time.monotonic() < give_up, "the daemon does not listen"
+            pause(0.005)
+
+
+@cache
+def _settled() -> tuple[Path, dict[str, str]]:
+    """Make one home that all others are copies of: to make it takes longer than to let a daemon listen."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    return folder / "home", _settle(folder / "home")
+
+
+def _settle(home: Path) -> dict[str, str]:
+    """Make a home of two people; return its tokens."""
+    home.mkdir(mode=0o700)
+    initialise(home, user_id="ann")
+    with EmbeddedDaemon(home, work=True) as daemon:
+        found = Network(home, 0, daemon)
         found.locally("POST", "/v1/users", {"id": "bob"})
         for name, wish in (
             ("operator", {"may": "operator"}),
@@ -110,4 +150,4 @@ def opened(folder: Path) -> Iterator[Network]:
             ("bob", {"user": "bob"}),
         ):
             found.add(name, **wish)
-        yield found
+    return found.tokens

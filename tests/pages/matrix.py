@@ -11,7 +11,7 @@ from daycare.api.app import build
 from daycare.api.callers import Caller, May, admits
 from tests.network.conftest import Network
 from tests.pages.house import MARKS, house
-from tests.pages.windows import addresses
+from tests.pages.windows import pages
 
 CALLERS: Final = {
     "operator": Caller(name="operator", may=May.OPERATOR, user="ann"),
@@ -39,13 +39,12 @@ def run(folder: Path) -> dict[str, Any]:
 def judge(network: Network) -> dict[str, Any]:
     """Ask as everybody at every page that the operator can reach, and for every action that anybody is offered."""
     routes = [each for each in build(network.daemon._daemon.services).routes if isinstance(each, Route)]
-    places = addresses(network, "operator")
+    shown = {who: pages(network, who) if who else {} for who in CALLERS}
     harm, actions, looked = list[str](), dict[str, set[tuple[str, str]]](), 0
     for who, caller in CALLERS.items():
         actions[who] = set()
-        reached = {*places, *(addresses(network, who) if who else ())}
-        for address in sorted(reached):
-            answer = network.call(who, "GET", address)
+        for address in sorted({*shown["operator"], *shown[who]}):
+            answer = shown[who].get(address) or network.call(who, "GET", address)
             looked += 1
             if answer.status_code not in (200, *_REFUSED):
                 harm.append(f"{who or 'nobody'}: {address} has status {answer.status_code}")

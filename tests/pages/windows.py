@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
+from httpx import Response
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route
 
 from daycare.features.dashboard.pages.agent import TABS
@@ -83,28 +84,33 @@ def watched(browser: Browser, network: Network, who: str, **options: Any) -> Ite
 
 def addresses(network: Network, who: str) -> list[str]:
     """Return where somebody can look: each page, each tab of an agent, and where their links lead."""
+    return list(pages(network, who))
+
+
+def pages(network: Network, who: str) -> dict[str, Response]:
+    """Return what is answered there."""
     waiting = [page.path for page in PAGES if "{" not in page.path]
     waiting += [f"/agents/{user}/direct?tab={tab}" for user in ("ann", "bob") for tab in TABS]
     waiting.append("/agents/ann/agent/parked?tab=inbox")  # where something waits
-    found, shapes = dict.fromkeys(waiting), dict[str, int]()
+    found, known, shapes = dict[str, Response](), set(waiting), dict[str, int]()
     for address in waiting:
         shapes[_shape(address)] = shapes.get(_shape(address), 0) + 1
     while waiting:
         here = waiting.pop(0)
         answer = network.call(who, "GET", here)
         if answer.status_code >= 400:
-            del found[here]
             continue
+        found[here] = answer
         for link in re.findall(r'<a [^>]*?href="([^"#]*)"', answer.text):
             there = urljoin(here, link.replace("&amp;", "&"))
             shape = _shape(there)
-            if there in found or not there.startswith("/") or there.startswith(("//", *_NOT_PAGES)):
+            if there in known or not there.startswith("/") or there.startswith(("//", *_NOT_PAGES)):
                 continue
             if shapes.get(shape, 0) < _SHAPE_MAX:
                 shapes[shape] = shapes.get(shape, 0) + 1
-                found[there] = None
+                known.add(there)
                 waiting.append(there)
-    return list(found)
+    return found
 
 
 def _shape(address: str) -> str:
