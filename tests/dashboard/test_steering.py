@@ -126,7 +126,7 @@ def test_rules_and_providers_are_added_in_the_form_and_a_plugin_starts_again(net
     expect(page.get_by_text("deny message")).to_have_count(0)
     page.get_by_text("[providers.NAME]").click()
     page.get_by_label("Name", exact=True).fill("lab")
-    page.get_by_label("Address").fill("http://127.0.0.1:9/v1")
+    page.get_by_label("Address", exact=True).fill("http://127.0.0.1:9/v1")
     press(page, "Add the provider")
     expect(page.locator("#section-providers-lab")).to_contain_text("2 of 3 set")
     page.goto(page.url.replace("settings", "plugins"))

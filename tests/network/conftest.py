@@ -21,7 +21,7 @@ from daycare.ops.setup import initialise
 from daycare.process import EmbeddedDaemon
 from daycare.store.home import Home
 from daycare.store.sqlite import store
-from daycare.store.sqlite.store import open_engine
+from daycare.store.sqlite.engine import open_engine
 
 Json = dict[str, Any]
 
@@ -103,7 +103,7 @@ def network(tmp_path: Path) -> Iterator[Network]:
 def opened(folder: Path) -> Iterator[Network]:
     """Let a daemon listen, with its home in a folder."""
     home, port = folder / "home", free_port()
-    if open_engine is store.open_engine:
+    if vars(store)["open_engine"] is open_engine:
         tokens = _settled()[1]
         shutil.copytree(_settled()[0], home)
     else:  # the store is not in the folder
