@@ -59,7 +59,7 @@ class TokenRows(Rows):
 
     async def find(self) -> list[ApiToken]:
         """Return all tokens, the newest first."""
-        return _TOKENS.find(self._reader, "1 ORDER BY no DESC")
+        return _TOKENS.find(self._reader, "no > 0 ORDER BY no DESC")
 
     async def by_hash(self, hash_: bytes) -> ApiToken | None:
         """Return the token with a hash, whether or not it is in force."""
