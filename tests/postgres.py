@@ -51,6 +51,7 @@ OF_A_FILE: Final = {  # tests, modules and folders that are left out with a serv
     "test_sums_are_what_could_be_counted_whatever_happens": _WORKS_ON_FILES,  # people who are purged
     "test_of_a_person_who_is_removed_for_good_nothing_is_kept": _WORKS_ON_FILES,
     **dict.fromkeys(("crash", "storefaults"), _KILLS),  # folders
+    "importers": _WORKS_ON_FILES,
     "test_migration": _OLDER,
     "test_what_was_left_below_people_who_were_removed_before_ends_with_an_upgrade": _OLDER,
     "test_vectors_that_were_counted_too_high_are_counted_again": _OLDER,
