@@ -1,5 +1,6 @@
 """Slack's own library takes the fake workspace for Slack, and knows all that the connector sends."""
 
+import gc
 import json
 import logging
 from collections.abc import Callable
@@ -124,6 +125,8 @@ async def test_slacks_own_socket_client_is_told_each_event_by_the_fake(caplog: p
             await until(lambda: slack.links.opened == 2, 15)  # it knows what a disconnect asks for
         finally:
             await asked(link.close)
+            del link, web
+            gc.collect()  # here, and not in a test that knows nothing of it
         requests = [heard.get_nowait() for _ in range(heard.qsize())]
         assert [each.type for each in requests] == ["events_api", "slash_commands"]
         assert requests[0].payload["event"]["text"] == "hi"

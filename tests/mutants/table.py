@@ -223,8 +223,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "start-not-journaled",
         "that a tool starts is not journaled before it runs",
-        "daycare.agent.steps:Thinker._run_tools",
-        (Instead("await with_retry(lambda step=step: self._store.turns.journal([step]))", "pass"),),
+        "daycare.agent.steps:Thinker._journal",
+        (
+            Instead(
+                "await with_retry(lambda: self._store.turns.journal(steps, shown))",
+                "await with_retry(lambda: self._store.turns.journal([s for s in steps if s.state == 'done'], shown))",
+            ),
+        ),
         between("tools", "INSERT INTO steps"),
     ),
     Mutant(
@@ -292,7 +297,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "wake-lost",
         "an agent looks away between deciding to sleep and sleeping",
-        "daycare.actors.supervisor:Supervisor._live",
+        "daycare.actors.supervisor:Supervisor._lived",
         (After("await self._work(lane)", "await trio.lowlevel.checkpoint()"),),
         WAKES,
     ),

@@ -104,7 +104,7 @@ def _each(
     last: str,
     *more: str,
     where: str = "TRUE",
-    by: str = "TRUE",
+    by: str = "1",
 ) -> Iterator[tuple[Any, ...]]:
     """Yield what is asked of parts: each is where it is summed, a path, and which rows count for that."""
     for table, root, which in parts:
