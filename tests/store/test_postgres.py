@@ -13,6 +13,7 @@ from daycare.base.errors import BrokenError, DaycareError, InvalidError, StoreAw
 from daycare.base.messages import Lane, Origin
 from daycare.base.store_location import give_password_back, shown
 from daycare.features import open_store
+from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.postgres import schema, writer
 from daycare.store.postgres.connection import BoundStatement, PostgresConnection, StatementAnswer
@@ -62,6 +63,11 @@ async def test_a_turn_is_there_after_the_store_was_opened_again(database: str) -
         assert (receipt.state, receipt.result) == ("done", "done with it")
         again = await store.inbox.post(letter("b"))
         assert (again.duplicate, again.seq) == (True, turn.seqs[-1])
+
+
+async def test_what_is_asked_of_none_is_answered_with_nothing(database: str) -> None:
+    async with open_store(database, HandClock()) as store:
+        assert await store.of(ApprovalRows).asked(()) == {}
 
 
 async def test_a_connection_that_is_lost_between_two_writes_is_made_again_unseen(database: str) -> None:

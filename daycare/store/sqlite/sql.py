@@ -49,8 +49,11 @@ def delete_older(table: str, key: str, ended: str) -> str:
 
 
 def marks(values: Collection[object], each: str = "?") -> str:
-    """Return a mark for each value, or a row of marks, as `IN (...)` takes them."""
-    return ", ".join([each] * len(values))
+    """Return a mark for each value, or a row of marks, as `IN (...)` takes them; for none what nothing is equal to.
+
+    So not for `NOT IN`, and where there may be none not for rows.
+    """
+    return ", ".join([each] * len(values)) or "NULL"  # PostgreSQL takes no empty list
 
 
 class Those(list[int]):
