@@ -1,6 +1,6 @@
 """The composition root: builds the kernel, the features on it and the faces that show both, and runs them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -237,6 +237,11 @@ class Daemon(Kernel):
         """Return what runs beside the turns, by the name that people read when it crashes."""
         features = {name: run for feature in self.features for name, run in feature.background().items()}
         return {**super().background(), **features}
+
+    def roles(self) -> Mapping[str, str]:
+        """Return the roles of these parts where several nodes share the store; see `Feature`."""
+        features = {name: role for feature in self.features for name, role in feature.roles.items()}
+        return {**super().roles(), **features}
 
 
 def _try_key(home: Path, name: str, value: str | None) -> str:

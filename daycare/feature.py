@@ -50,13 +50,15 @@ class Feature:
     `name` is its key in `GET /v1/status`. What is posted to `uploads`, paths of its routes, may be of any size:
     they read it themselves. `bodies` are those that take larger ones than others, in bytes; `/v1/x/` are all below
     it. Routes that are `first` are there from the start: whoever watches a daemon asks for them. The paths of
-    others are theirs alone.
+    others are theirs alone. Where several nodes share a store, each part of `background` runs on one of them, which
+    has the role of that name; `roles` names another role for a part, "" for what each node does for itself.
     """
 
     name: ClassVar[str]
     first: ClassVar[bool] = False
     uploads: ClassVar[tuple[str, ...]] = ()
     bodies: ClassVar[Mapping[str, int]] = {}
+    roles: ClassVar[Mapping[str, str]] = {}
 
     def tools(self) -> "Sequence[StructTool[Any]]":
         """Return the tools of agents."""

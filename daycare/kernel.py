@@ -6,7 +6,6 @@ comes in (connectors, tools, commands, observers of messages) registers with a p
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
 
 import trio
 
@@ -83,14 +82,6 @@ from daycare.tools.context import Reach
 from daycare.tools.offer import ToolOffer
 from daycare.tools.runner import Runner
 
-# Of several nodes one runs each part of the background, but for these: they are about what runs on the node itself.
-ON_EVERY_NODE: Final = frozenset(
-    {
-        *("delivery", "typing and previews", "notices", "record of events", "alarm", "health", "recall"),
-        *("shell", "shell commands", "MCP servers", "tokens of the API", "voice notes"),
-    }
-)
-OF_CONNECTORS: Final = frozenset({CONNECTORS, "approval messages", "files for other nodes"})
 Background = Mapping[str, Callable[[], Awaitable[object]]]
 
 
@@ -324,6 +315,11 @@ class Kernel:
             **(self._of_one_node() if self.store.share.several else {}),
         }
 
+    def roles(self) -> Mapping[str, str]:
+        """Return the roles of these parts where several nodes share the store; see `Feature`."""
+        own = dict.fromkeys(("delivery", "typing and previews", "notices", "record of events"), "")
+        return {**own, "files for other nodes": CONNECTORS}
+
     def _of_one_node(self) -> Background:
         return {CONNECTORS: self._connect, "files for other nodes": WantedFiles(self.store, self.files.fetch).run}
 
@@ -335,8 +331,9 @@ class Kernel:
         async with trio.open_nursery() as nursery:
             await nursery.start(self.extensions.run)
             await self.prepare()
+            roles = self.roles()
             for name, part in self.background().items():
-                role = "" if name in ON_EVERY_NODE else CONNECTORS if name in OF_CONNECTORS else name
+                role = roles.get(name, name)
                 run = partial(self.store.share.while_held, role, part) if role else part
                 nursery.start_soon(self.keeper.keep, name, run)
             await self.supervisor.run()

@@ -4,7 +4,7 @@ import os
 from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from daycare.base.errors import InvalidError
+from daycare.base.errors import BrokenError, InvalidError
 
 SCHEMES: Final = ("postgresql://", "postgres://")
 PASSWORD: Final = "PGPASSWORD"  # noqa: S105 - the variable that libpq reads it from
@@ -33,6 +33,15 @@ def kept_password() -> str:
 def give_password_back() -> None:
     """Put the password back into the environment: the next program is daycare itself."""
     os.environ.update(_kept)
+
+
+def not_installed(location: str, error: ImportError) -> BrokenError:
+    """Return what is wrong where a server is named and what speaks to one cannot be imported."""
+    return BrokenError(
+        "POSTGRES_MISSING",
+        f"opening {shown(location)}: what speaks to PostgreSQL is not installed ({error.name or error})",
+        hint="pip install 'daycare[postgres]'",
+    )
 
 
 def shown(location: str) -> str:

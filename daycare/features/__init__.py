@@ -93,19 +93,14 @@ def open_store(
 
 def _engine(location: str, node: "tuple[NodeSection, Vault, str] | None") -> "Open | None":
     """Return what opens a location, None for a file."""
-    from daycare.base.errors import BrokenError
-    from daycare.base.store_location import is_server, shown
+    from daycare.base.store_location import is_server, not_installed
 
     if not is_server(location):
         return None
     try:
         from daycare.store.postgres.engine import open_engine
     except ImportError as error:
-        raise BrokenError(
-            "POSTGRES_MISSING",
-            f"opening {shown(location)}: what speaks to PostgreSQL is not installed ({error.name or error})",
-            hint="pip install 'daycare[postgres]'",
-        ) from None
+        raise not_installed(location, error) from None
     if node is None or not node[0].name:
         return open_engine
     from daycare.store.postgres.members import NodeIdentity

@@ -4,7 +4,7 @@ The first is said past the store, as nothing can be written by which it could be
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import trio
 
@@ -32,6 +32,7 @@ class Alarm(Feature):
     """Tells the operator `owner` of both, once in a run. `tell` is how they are told what a store can take."""
 
     name = "store"
+    roles: ClassVar = {"alarm": ""}
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """Several daemons on one database: what a node knows and may do, and that what people send is answered once."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import trio
@@ -15,6 +16,7 @@ from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.members import NodeIdentity, NodeMembership, refuse_other_versions
 from daycare.store.postgres.writer import Ownership
 from daycare.store.share import SHARDS, DividedShare, chosen, shard_of
+from daycare.testing.daemon import open_daemon
 from tests import postgres
 
 
@@ -185,3 +187,8 @@ async def test_a_part_of_one_node_is_cancelled_when_it_goes_to_another_and_runs_
         await trio.testing.wait_all_tasks_blocked()
         assert len(begun) == 3
         nursery.cancel_scope.cancel()
+
+
+async def test_each_role_is_of_a_part_that_there_is(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_daemon(tmp_path, work=False) as house:
+        assert house.daemon.roles().keys() - house.daemon.background().keys() == {"files for other nodes"}

@@ -1,9 +1,10 @@
 """Approvals: how people decide on what agents ask for. Requests are made by the kernel, which a decision wakes."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from daycare.feature import Feature
+from daycare.store.share import CONNECTORS
 
 if TYPE_CHECKING:
     import trio
@@ -25,6 +26,7 @@ class Approving(Feature):
     """All of it."""
 
     name = "approvals"
+    roles: ClassVar = {"approval messages": CONNECTORS}
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Health: how everything is, for anyone who asks, and a word to the operator when something turns bad for long."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from daycare.feature import Feature
 
@@ -26,6 +26,7 @@ class Watching(Feature):
     """All of it. `accept` takes a message in."""
 
     name = "health"
+    roles: ClassVar = {"health": ""}
 
     def __init__(self, store: "Store", router: "Router", accept: "Accept", health: "HealthService", owner: str) -> None:
         self._parts = (store, router, accept, owner)

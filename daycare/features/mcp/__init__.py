@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from daycare.base.health import Finding
 from daycare.feature import Core, Feature
@@ -28,6 +28,7 @@ class McpFeature(Feature):
     """All of it. `folder` has a folder for each server, `keyring` has their secrets, `warn` tells the operator."""
 
     name = "mcp"
+    roles: ClassVar = {"MCP servers": ""}
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import trio
 from msgspec.structs import replace
@@ -72,6 +72,7 @@ class MemoryFeature(Feature):
     """
 
     name = "memory"
+    roles: ClassVar = {"recall": ""}
 
     store: Store
     documents: Documents

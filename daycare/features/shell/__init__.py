@@ -1,7 +1,7 @@
 """Commands of agents in a sandbox, each in one of its own; off until `[shell]` says otherwise."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import trio
 
@@ -23,6 +23,7 @@ class ShellFeature(Feature):
     """All of it. Where no sandbox can be started the tool is not there, and health and doctor say why."""
 
     name = "shell"
+    roles: ClassVar = {"shell": "", "shell commands": ""}
 
     def __init__(self, core: Core, workspaces: "WorkspacesFeature", skills: "Skills") -> None:
         self._core = core

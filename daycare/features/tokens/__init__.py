@@ -1,7 +1,7 @@
 """Tokens of the API: who may use it over the network, as a program or in a browser."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from daycare.feature import Feature
 
@@ -19,6 +19,7 @@ class TokensFeature(Feature):
     """All of it. `owner` is whose tokens are that are nobody else's; `reached` is whether this daemon listens."""
 
     name = "tokens"
+    roles: ClassVar = {"tokens of the API": ""}
     reached = False
 
     def __init__(self, store: "Store", clock: "Clock", live: "Live", owner: str) -> None:

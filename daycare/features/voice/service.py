@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
@@ -36,6 +36,7 @@ class VoiceFeature(Feature):
     """All of it. `folder` is for programs that hear and speak."""
 
     name = "voice"
+    roles: ClassVar = {"voice notes": ""}
 
     def __init__(
         self,

@@ -3,8 +3,7 @@
 from pathlib import Path
 from types import ModuleType
 
-from daycare.base.errors import BrokenError
-from daycare.base.store_location import is_server, shown
+from daycare.base.store_location import is_server, not_installed, shown
 from daycare.store.moving import file_side, note
 from daycare.store.moving.note import MoveNote
 from daycare.store.moving.row_format import Nul
@@ -49,9 +48,5 @@ def _servers(location: str) -> ModuleType:
     try:
         from daycare.store.moving import server_side
     except ImportError as error:
-        raise BrokenError(
-            "POSTGRES_MISSING",
-            f"opening {shown(location)}: what speaks to PostgreSQL is not installed ({error.name or error})",
-            hint="pip install 'daycare[postgres]'",
-        ) from None
+        raise not_installed(location, error) from None
     return server_side
