@@ -45,6 +45,7 @@ from daycare.agent.steps import Thinker
 from daycare.agent.wanted_files import WantedFiles
 from daycare.base.clock import TimeLimit
 from daycare.base.limits import OUTAGE_MAX_S
+from daycare.base.roles import CONNECTORS
 from daycare.config import Config
 from daycare.connectors.courier import Courier
 from daycare.connectors.host import Host
@@ -73,7 +74,6 @@ from daycare.plugins.context import Surroundings
 from daycare.plugins.extensions import Extensions
 from daycare.settings import Live
 from daycare.store.retry import with_retry
-from daycare.store.share import CONNECTORS
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault
 from daycare.tools import builtin

@@ -20,9 +20,9 @@ from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError, StoreAwayError, UnavailableError
 from daycare.base.limits import FILE_MAX_BYTES, FILES_MAX, IMAGES_MAX_BYTES
 from daycare.base.messages import File, Image, Message, Origin, Part, Text
+from daycare.base.roles import CONNECTORS
 from daycare.formats import reading as formats
 from daycare.plugin import Attachment, Connector, Inbound, Outgoing, RemoteFile
-from daycare.store.share import CONNECTORS
 from daycare.store.sqlite.store import Store
 
 FILE_TEXT_MAX_BYTES: Final = 64 * 1024  # of a text file that goes into a prompt whole

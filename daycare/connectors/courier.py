@@ -12,12 +12,12 @@ from daycare.base.clock import Clock, wait_s
 from daycare.base.error_boundary import origin_of, reason_of
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.limits import RETRY_MAX_S, STORE_RETRY_S
+from daycare.base.roles import CONNECTORS
 from daycare.observe import log
 from daycare.observe.keeper import Keeper
 from daycare.plugin import Connector
 from daycare.store.records import Commit, OutboxRow
 from daycare.store.retry import with_retry
-from daycare.store.share import CONNECTORS
 from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 

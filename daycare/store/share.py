@@ -14,8 +14,6 @@ import trio
 SHARDS: Final = 256
 LET_GO_S: Final = 5.0  # for what is cancelled to end: nothing of it waits for others
 
-CONNECTORS: Final = "connectors"  # the role of the node that is connected with messengers
-
 Owns = Callable[[str], bool]
 Gained = Callable[[Sequence[str]], None]
 

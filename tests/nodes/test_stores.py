@@ -11,6 +11,7 @@ import trio
 from daycare.base.errors import BrokenError, UnavailableError
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
+from daycare.base.roles import CONNECTORS
 from daycare.features import open_store
 from daycare.settings import NodeSection
 from daycare.store.moving import note as notes
@@ -19,7 +20,7 @@ from daycare.store.postgres import schema
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.records import Commit, NewAgent, User
-from daycare.store.share import CONNECTORS, DividedShare
+from daycare.store.share import DividedShare
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import open_vault
 from tests import postgres

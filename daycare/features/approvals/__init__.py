@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from daycare.base.roles import CONNECTORS
 from daycare.feature import Feature
-from daycare.store.share import CONNECTORS
 
 if TYPE_CHECKING:
     import trio

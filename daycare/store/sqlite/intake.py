@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from daycare.base.errors import BusyError, DaycareError, InvalidError, UnavailableError
 from daycare.base.limits import FRAGMENT_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, Lane
+from daycare.base.roles import CONNECTORS
 from daycare.store.records import Arrival, Fragment, PairingRequest, Taken
-from daycare.store.share import CONNECTORS
 from daycare.store.sqlite import inbox, letters, mailbox, people, strangers
 from daycare.store.sqlite.writer import Tx, Writer
 
