@@ -28,6 +28,7 @@ EPISODES: Final = {
     "server": 2,
     "leave": 2,
     "join": 1,
+    "upgrade": 2,
 }
 NAMES: Final = ("a", "b", "c")
 SETTLE_S: Final = 60.0
@@ -87,6 +88,7 @@ class Campaign:
                 for node in cluster.up:
                     await node.stop()
                 db = cluster.server.connect()
+                [(versions,)] = db.simple("SELECT count(DISTINCT version) FROM nodes")
                 findings += judge.judge(db, self.ledger, cluster.tools, cluster.server.log())
                 db.close()
                 findings += phones.judge()
@@ -94,6 +96,7 @@ class Campaign:
                     "over_telegram": len(phones.said),
                     "marked_duplicates": phones.marked,
                     "two_pollers": phones.rivals,
+                    "versions": int(str(versions)),
                 }
                 nursery.cancel_scope.cancel()
         except* (BrokenDaemonError, httpx.HTTPError, AssertionError) as errors:
@@ -163,6 +166,12 @@ class Campaign:
             case "leave":
                 await node.stop()
                 await self._took(self.handovers_s)
+                node.start()
+                await _up(node)
+            case "upgrade":
+                await node.stop()
+                await self._took(self.handovers_s)
+                self.cluster.give_other_version(node)
                 node.start()
                 await _up(node)
             case "join":

@@ -11,6 +11,7 @@ import trio
 
 from daycare.store.vault import open_vault
 from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, ThrowawayHome
+from tests.nodes.newer import make_newer
 from tests.nodes.plugin import MUTANT, SKEW
 from tests.nodes.proxy import Proxy
 from tests.nodes.server import DATABASE, Server
@@ -85,6 +86,7 @@ class Cluster:
         self.folder = Path(tempfile.mkdtemp(prefix="dc-nodes-"))
         self.tools = self.folder / "tools"
         self._mutant, self._skew_ms = mutant, skew_ms
+        self._paths = os.environ.get("PYTHONPATH") or str(REPOSITORY)
         self.server = Server()
         self.nodes: list[Node] = []
         open_vault(self.folder / "daycare.key")
@@ -95,7 +97,7 @@ class Cluster:
         await self._nursery.start(proxy.run)
         skewed = (self._skew_ms, 0, -self._skew_ms)[len(self.nodes) % 3]
         environment = {
-            "PYTHONPATH": os.environ.get("PYTHONPATH") or str(REPOSITORY),
+            "PYTHONPATH": self._paths,
             "DAYCARE_TEST_LEDGER": str(self.tools),
             SKEW: str(skewed),
             MUTANT: self._mutant,
@@ -109,6 +111,14 @@ class Cluster:
     def up(self) -> list[Node]:
         """Return those that are to run."""
         return [node for node in self.nodes if not node.down]
+
+    def give_other_version(self, node: Node) -> None:
+        """Let a node be the newer daycare from its next start on, or what it was before."""
+        newer = self.folder / "newer"
+        if not newer.exists():
+            make_newer(newer)
+        was = node.home.environment["PYTHONPATH"]
+        node.home.environment["PYTHONPATH"] = self._paths if was == str(newer) else str(newer)
 
     async def settled(self, names: set[str], deadline_s: float) -> bool:
         """Wait until these nodes, and no others, have all shards between them; return whether they came to."""

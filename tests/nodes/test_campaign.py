@@ -8,11 +8,12 @@ from tests.nodes.campaign import Campaign
 from tests.nodes.judge import KINDS
 
 
-@pytest.mark.parametrize("kind", ["kill"])
-async def test_others_take_over_from_a_node_that_was_killed_and_nothing_is_lost_or_doubled(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["kill", "upgrade"])
+async def test_others_take_over_from_a_node_that_is_gone_and_nothing_is_lost_or_doubled(kind: str) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     figures = await Campaign(1, seed, senders=3, only=kind).run()
     assert not any(figures[name] for name in KINDS), figures
     assert figures["acknowledged"] > 0
-    assert figures["takeover_p99_s"] < 60
+    assert figures["versions"] == (2 if kind == "upgrade" else 1)
+    assert (figures["takeover_p99_s"] or figures["handover_p99_s"]) < 60

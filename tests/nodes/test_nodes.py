@@ -13,7 +13,7 @@ from daycare.store.postgres import schema
 from daycare.store.postgres.commit_words import HeardCommits, blank, encoded
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.location import ServerLocation
-from daycare.store.postgres.members import NodeIdentity, NodeMembership, refuse_other_versions
+from daycare.store.postgres.members import NodeIdentity, NodeMembership
 from daycare.store.postgres.writer import Ownership
 from daycare.store.share import SHARDS, DividedShare, chosen, shard_of
 from daycare.testing.daemon import open_daemon
@@ -118,16 +118,6 @@ def test_nodes_and_a_daemon_that_works_alone_keep_each_other_out() -> None:
     alone.leave()
     member.claim()
     assert Ownership(connection(address))._try_to_claim(), "a node works on it"
-
-
-def test_a_node_of_another_version_is_refused_before_the_schema_is_touched() -> None:
-    address = postgres.database()
-    a = joined(address, "a")
-    refuse_other_versions(connection(address))
-    a._db.simple("UPDATE nodes SET version = '0.0.1'")
-    with pytest.raises(StoreAwayError) as refused:
-        refuse_other_versions(connection(address))
-    assert refused.value.code == "NODE_VERSION"
 
 
 def test_a_name_that_another_node_has_is_refused() -> None:

@@ -14,6 +14,7 @@ from daycare import __version__
 from daycare.base.errors import BrokenError, StoreAwayError
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.errors import StatementError
+from daycare.store.postgres.versions import newest, refuse_future
 from daycare.store.share import chosen
 
 MAIN: Final = "main"  # the row of a daemon that works alone
@@ -57,23 +58,6 @@ BURY: Final = (
 )
 
 
-def refuse_other_versions(db: PostgresConnection) -> None:
-    """Raise `StoreAwayError` NODE_VERSION where nodes of another version work: before their schema is touched."""
-    if not db.simple("SELECT 1 WHERE to_regclass('daycare.shards') IS NOT NULL"):
-        return
-    others = db.simple(
-        "SELECT node, version FROM nodes WHERE state = 'alive' AND until > clock_timestamp()"
-        f" AND version <> '{__version__}'"
-    )
-    if others:
-        told = ", ".join(f"{node} is {version}" for node, version in others)
-        raise StoreAwayError(
-            "NODE_VERSION",
-            f"opening {db.location.shown}: this is daycare {__version__}, and {told}",
-            hint="stop all nodes, upgrade them, and start them: doc/operate/several-machines.md",
-        )
-
-
 class NodeIdentity(NamedTuple):
     """Who a node is: its name, where others reach it, its lease in ms, and prints of its key and its settings."""
 
@@ -106,7 +90,7 @@ class NodeMembership:
 
     def claim(self) -> None:
         """Join. Raises `StoreAwayError` for a database that a daemon alone has, or a name that another node has, and
-        `BrokenError` NODE_KEY for a key that is not the others'.
+        `BrokenError` NODE_KEY for a key that is not the others', or STORE_FROM_FUTURE.
         """
         deadline = time.monotonic() + 1.5 * self.identity.lease_ms / 1000
         while (refusal := self._try_to_join()) is not None:
@@ -122,6 +106,7 @@ class NodeMembership:
             db.simple(JOINING)
             # After commits under way, and before any row of a node is locked: as `fence` does.
             [(number,)] = db.simple("UPDATE writing SET number = number RETURNING number")
+            refuse_future(db, as_node=True)  # others may have migrated it meanwhile
             db.simple(BURY)
             shown = db.location.shown
             if alone := db.simple(f"SELECT address FROM nodes WHERE state = 'alive' AND node = '{MAIN}'"):
@@ -147,12 +132,14 @@ class NodeMembership:
                 )
             [(epoch, batch)] = db.simple(
                 "INSERT INTO nodes (node, epoch, batch, until, backend, version, address, state, working, heard,"
-                f" key_print, config_print) VALUES ('{self.name}', 1, 0, clock_timestamp() + interval"
+                f" key_print, config_print, schema) VALUES ('{self.name}', 1, 0, clock_timestamp() + interval"
                 f" '{START_S} s', pg_backend_pid(), '{__version__}', '{it.address}', 'alive', false, {number},"
-                f" '{it.key_print}', '{it.config_print}') ON CONFLICT (node) DO UPDATE SET epoch = nodes.epoch + 1,"
-                " until = excluded.until, backend = excluded.backend, version = excluded.version, address ="
-                " excluded.address, state = 'alive', working = false, heard = excluded.heard, key_print ="
-                " excluded.key_print, config_print = excluded.config_print RETURNING epoch, batch"
+                f" '{it.key_print}', '{it.config_print}', {newest()}) ON CONFLICT (node) DO UPDATE SET"
+                " epoch = nodes.epoch + 1, until = excluded.until, backend = excluded.backend, version ="
+                " excluded.version, address = excluded.address, state = 'alive', working = false, heard ="
+                " excluded.heard, key_print = excluded.key_print, config_print = excluded.config_print,"
+                " schema = excluded.schema"
+                " RETURNING epoch, batch"
             )
             db.simple("COMMIT")
         finally:

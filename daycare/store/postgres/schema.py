@@ -6,13 +6,15 @@ triggers. Indexes of words are tables of another kind, see `words`.
 
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
 import apsw
 
+from daycare import __version__
 from daycare.base.errors import BrokenError
-from daycare.store.postgres import members, words
+from daycare.store.postgres import members, versions, words
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.dialect import NUMBERED, Dialect, TableFacts, table_of
 from daycare.store.postgres.functions import FUNCTIONS, ONCE
@@ -118,51 +120,59 @@ def _everything() -> list[str]:
     return made
 
 
-def prepare(db: PostgresConnection) -> list[str]:
+def prepare(db: PostgresConnection, node: str = "") -> list[str]:
     """Make the schema, or bring it up to date, in one transaction; return the names of the migrations applied.
 
-    Raises `BrokenError` for a server that is too old, a database of another encoding or from a newer daycare.
+    A `node` may work on a newer one that says so. Raises `BrokenError` for a server that is too old, a database of
+    another encoding or from a newer daycare, `StoreAwayError` NODE_VERSION while nodes work that are too old for it.
     """
     refuse(db)
     known = database.migrations()
     ours = members.TABLES + members.FUNCTIONS
-    mark = hashlib.sha256((FUNCTIONS + ONCE + words.FUNCTIONS + ours).encode()).hexdigest()[:16]
+    mark = hashlib.sha256((FUNCTIONS + ONCE + words.FUNCTIONS + ours + versions.COLUMNS).encode()).hexdigest()[:16]
     db.simple("BEGIN")
     try:
         db.simple(f"SELECT pg_advisory_xact_lock({_LOCK})")
-        there = db.simple("SELECT to_regclass('daycare.engine')")[0][0]
-        version, functions = 0, ""
-        if there is not None:
-            [(text, functions)] = db.simple("SELECT version, functions FROM engine")
-            version = int(text)
-        if version > known[-1][0]:
-            raise BrokenError(
-                "STORE_FROM_FUTURE",
-                f"opening {db.location.shown}: its schema is number {version}, this daycare knows up to {known[-1][0]}",
-                hint="install the newer daycare again",
-            )
-        missing = [each for each in known if each[0] > version]
-        if not version:
+        if db.simple("SELECT to_regclass('daycare.engine')")[0][0] is None:
+            missing: Sequence[tuple[int, str, str]] = known
             db.simple("CREATE SCHEMA IF NOT EXISTS daycare")
             db.simple(FUNCTIONS + ONCE + _OURS)
             db.simple(";\n".join(_everything()) + ";" + words.TABLES + words.FUNCTIONS)
             db.simple(ours)
-            db.simple(f"INSERT INTO engine (version, functions) VALUES ({known[-1][0]}, '{mark}')")
+            db.simple(f"INSERT INTO engine VALUES ({versions.newest()}, '{mark}'); {versions.COLUMNS}")
+            db.simple(f"UPDATE engine SET release = '{__version__}'")
         else:
-            if functions != mark:
-                db.simple(FUNCTIONS + words.FUNCTIONS + ours)
-            for _, _, sql in missing:
-                for part in _statements(sql):
-                    for each in translated(part):
-                        db.simple(each)
-            if missing or functions != mark:
-                db.simple(f"UPDATE engine SET version = {known[-1][0]}, functions = '{mark}'")
+            missing = _bring_up_to_date(db, node, known, mark, ours)
         db.simple("COMMIT")
     except BaseException:
         if db.is_open:
             db.simple("ROLLBACK")
         raise
     return [name for _, name, _ in missing]
+
+
+def _bring_up_to_date(
+    db: PostgresConnection, node: str, known: Sequence[tuple[int, str, str]], mark: str, ours: str
+) -> Sequence[tuple[int, str, str]]:
+    """Apply what is missing, and return it. Functions are those of the newest release that has worked here."""
+    if not db.simple("SELECT 1 FROM pg_attribute WHERE attrelid = 'daycare.engine'::regclass AND attname = 'oldest'"):
+        db.simple(versions.COLUMNS)
+    versions.refuse_future(db, as_node=bool(node))
+    [(text, functions, release)] = db.simple("SELECT version, functions, release FROM engine")
+    missing = [each for each in known if each[0] > int(str(text))]
+    if missing:
+        db.simple(members.JOINING)  # who joins after this sees what it must know
+        oldest = versions.nodes_from(missing)
+        versions.refuse_older_nodes(db, oldest, node)
+        db.simple(f"UPDATE engine SET version = {known[-1][0]}, oldest = greatest(oldest, {oldest})")
+    if functions != mark and not versions.is_older(str(release)):
+        db.simple(FUNCTIONS + words.FUNCTIONS + ours + versions.COLUMNS)
+        db.simple(f"UPDATE engine SET functions = '{mark}', release = '{__version__}'")
+    for _, _, sql in missing:
+        for part in _statements(sql):
+            for each in translated(part):
+                db.simple(each)
+    return missing
 
 
 def _statements(script: str) -> list[str]:

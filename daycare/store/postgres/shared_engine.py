@@ -18,7 +18,7 @@ from daycare.store.postgres.commit_words import HeardCommits, blank
 from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
 from daycare.store.postgres.engine import ServerEngine, ServerReaders, ServerWatch
 from daycare.store.postgres.location import ServerLocation
-from daycare.store.postgres.members import LOOK_S, Division, NodeIdentity, NodeMembership, refuse_other_versions
+from daycare.store.postgres.members import LOOK_S, Division, NodeIdentity, NodeMembership
 from daycare.store.postgres.shared_writer import SharedWriter
 from daycare.store.postgres.wake import WakeLine
 from daycare.store.postgres.writer import Ownership
@@ -162,8 +162,7 @@ def open_shared(
     with ExitStack() as opened:
         server = opened.enter_context(closing(PostgresConnection(where, schema.dialect())))
         notes.refuse(notes.read(server, notes.OF_A_SERVER), where.shown)
-        refuse_other_versions(server)
-        schema.prepare(server)
+        schema.prepare(server, identity.name)
         membership = NodeMembership(server, identity)
         membership.claim()
         db: Any = server

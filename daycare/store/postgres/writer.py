@@ -25,6 +25,7 @@ from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.errors import StatementError
 from daycare.store.postgres.lockstep import Lockstep, SpoiledError, WriteLane
 from daycare.store.postgres.schema import number_again
+from daycare.store.postgres.versions import newest, refuse_future
 from daycare.store.records import Commit
 from daycare.store.sqlite.mark import Mark
 from daycare.store.sqlite.read_cache import TableVersions
@@ -36,10 +37,11 @@ NODE: Final = "main"
 _RETRY_S: Final = 0.25
 _SETTLE_AT_CLOSE_S: Final = 15.0  # that the end waits for a server to say what has happened
 _CLAIM: Final = (
-    "INSERT INTO nodes (node, epoch, batch, until, backend, version, address)"
-    " VALUES ('main', 1, 0, now() + interval '{lease} s', pg_backend_pid(), '{version}', '{address}')"
+    "INSERT INTO nodes (node, epoch, batch, until, backend, version, address, schema)"
+    " VALUES ('main', 1, 0, now() + interval '{lease} s', pg_backend_pid(), '{version}', '{address}', {schema})"
     " ON CONFLICT (node) DO UPDATE SET epoch = nodes.epoch + 1, until = excluded.until, backend = excluded.backend,"
-    " version = excluded.version, address = excluded.address, state = 'alive', working = false RETURNING epoch, batch"
+    " version = excluded.version, address = excluded.address, schema = excluded.schema, state = 'alive',"
+    " working = false RETURNING epoch, batch"
 )
 _OWNED: Final = (  # by one that works alone, or by nodes
     "SELECT address FROM nodes WHERE state = 'alive' AND until > now()"
@@ -98,7 +100,9 @@ class Ownership:
             if owners := db.simple(_OWNED):
                 return owners
             db.simple(members.BURY)
-            [(epoch, batch)] = db.simple(_CLAIM.format(lease=LEASE_S, version=__version__, address=host_name()))
+            refuse_future(db, as_node=False)  # nodes may have migrated it meanwhile
+            claim = _CLAIM.format(lease=LEASE_S, version=__version__, address=host_name(), schema=newest())
+            [(epoch, batch)] = db.simple(claim)
             db.simple("COMMIT")
         finally:
             if db.in_transaction:
