@@ -137,8 +137,10 @@ def status_facts(now: Json) -> Any:
 def _node(now: Json | None) -> str:
     if now is None:
         return ""
+    mixed = len({each["version"] for each in now["nodes"]}) > 1
     others = "\n".join(
         f"{each['name']} at {each['address']}: {each['state']}, {each['shards']} shards"
+        + (f", version {each['version']}" if mixed else "")
         + ("" if each["same_key"] else ", another vault key")
         + ("" if each["same_settings"] else ", other settings")
         for each in now["nodes"]

@@ -1,12 +1,16 @@
 """The look at a database on a server: whether it answers, may be used, and keeps what it has acknowledged."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from daycare.base.errors import DaycareError
 from daycare.base.sizes import size
 from daycare.base.store_location import shown
 from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.finding import DoctorFinding
+
+if TYPE_CHECKING:
+    from daycare.store.postgres.looking import NodeFacts
 
 
 def server(context: DoctorContext) -> Iterator[DoctorFinding]:
@@ -48,18 +52,22 @@ def server(context: DoctorContext) -> Iterator[DoctorFinding]:
         yield DoctorFinding("warn", "standbys", what, "synchronous_standby_names in the server's settings")
 
 
-def _nodes(nodes: Sequence[tuple[str, str, str, int, str, str]]) -> Iterator[DoctorFinding]:
+def _nodes(nodes: "Sequence[NodeFacts]") -> Iterator[DoctorFinding]:
     """Where several nodes share it: what each holds, and whether they have one key and the same settings."""
-    for name, address, state, shards, _, _ in nodes:
-        told = f"{address}: {state}, {shards} shards"
-        if state == "alive":
-            yield DoctorFinding("ok", f"node {name}", told)
+    for node in nodes:
+        told = f"{node.address}: {node.state}, {node.shards} shards"
+        if node.state == "alive":
+            yield DoctorFinding("ok", f"node {node.name}", told)
         else:
-            yield DoctorFinding("warn", f"node {name}", told, "start it again there, or leave it: others do its work")
-    alive = [node for node in nodes if node[2] == "alive"]
-    if len({key for *_, key, _ in alive}) > 1:
+            hint = "start it again there, or leave it: others do its work"
+            yield DoctorFinding("warn", f"node {node.name}", told, hint)
+    alive = [node for node in nodes if node.state == "alive"]
+    if len(versions := {node.version for node in alive}) > 1:
+        what = f"an upgrade is half done: the nodes are {' and '.join(sorted(versions))}"
+        yield DoctorFinding("warn", "versions of nodes", what, "upgrade the others, one after another")
+    if len({node.key_print for node in alive}) > 1:
         hint = "copy daycare.key of one home to the others"
         yield DoctorFinding("fail", "keys of nodes", "the nodes have different vault keys", hint)
-    if len({config for *_, config in alive}) > 1:
+    if len({node.config_print for node in alive}) > 1:
         what = "the nodes have different settings: what counts depends on the node that works"
         yield DoctorFinding("warn", "settings of nodes", what, "make config.toml the same but for [node] and [api]")

@@ -9,12 +9,24 @@ from daycare.store.postgres.location import ServerLocation
 from daycare.store.sqlite.database import migrations
 
 
+class NodeFacts(NamedTuple):
+    """One of those that share it; `key_print` and `config_print` are of its key and its settings."""
+
+    name: str
+    address: str
+    state: str
+    version: str
+    key_print: str
+    config_print: str
+    shards: int
+
+
 class ServerFacts(NamedTuple):
     """A server and the database on it.
 
     `schema` is the version of the schema, 0 for none; `known` is this daycare's. `durable`: what was acknowledged
     outlives a power cut. `late` of the `standbys` may be behind. `owner` is the machine of a daycare that works on it.
-    `nodes` are those that share it: name, machine, state, shards, and prints of key and settings.
+    `nodes` are those that share it.
     """
 
     version: str
@@ -25,7 +37,7 @@ class ServerFacts(NamedTuple):
     standbys: int
     late: int
     owner: str
-    nodes: tuple[tuple[str, str, str, int, str, str], ...] = ()
+    nodes: tuple[NodeFacts, ...] = ()
 
 
 def look(location: str) -> ServerFacts:
@@ -41,17 +53,19 @@ def look(location: str) -> ServerFacts:
             "SELECT count(*), count(*) FILTER (WHERE coalesce(sync_state, 'async') = 'async') FROM pg_stat_replication"
         )
         number, owner = "0", ""
-        nodes: list[tuple[str, str, str, int, str, str]] = []
+        nodes: list[NodeFacts] = []
         if there == "t":
             [(number,)] = db.simple("SELECT version FROM engine")
             owners = db.simple("SELECT address FROM nodes WHERE until > now()")
             owner = str(owners[0][0]) if owners else ""
             if db.simple("SELECT 1 WHERE to_regclass('daycare.shards') IS NOT NULL"):
                 nodes = [
-                    (str(node), str(address), str(state), int(str(shards)), str(key), str(config))
-                    for node, address, state, shards, key, config in db.simple(
+                    NodeFacts(
+                        str(node), str(address), str(state), str(version), int(str(shards)), str(key), str(config)
+                    )
+                    for node, address, state, version, shards, key, config in db.simple(
                         "SELECT n.node, n.address, CASE WHEN n.state = 'alive' AND n.until < now() THEN 'late' ELSE"
-                        " n.state END, (SELECT count(*) FROM shards s WHERE s.node = n.node), n.key_print,"
+                        " n.state END, n.version, (SELECT count(*) FROM shards s WHERE s.node = n.node), n.key_print,"
                         " n.config_print FROM nodes n WHERE n.node <> 'main' AND n.state <> 'left' ORDER BY 1"
                     )
                 ]
