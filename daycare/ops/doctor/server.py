@@ -7,7 +7,7 @@ from daycare.base.errors import DaycareError
 from daycare.base.sizes import size
 from daycare.base.store_location import shown
 from daycare.ops.doctor.context import DoctorContext
-from daycare.ops.doctor.finding import DoctorFinding
+from daycare.ops.doctor.finding import DoctorFinding, Level
 
 if TYPE_CHECKING:
     from daycare.store.postgres.looking import NodeFacts
@@ -36,7 +36,8 @@ def server(context: DoctorContext) -> Iterator[DoctorFinding]:
     yield DoctorFinding("ok", "database", told + (f", in use on {facts.owner}" if facts.owner else ""))
     if facts.schema > facts.known:
         what = f"of version {facts.schema}, newer than this daycare, which knows {facts.known}"
-        yield DoctorFinding("fail", "schema", what, "install the newer daycare again")
+        level: Level = "warn" if facts.nodes and facts.oldest <= facts.known else "fail"
+        yield DoctorFinding(level, "schema", what, "install the newer daycare again")
     elif facts.schema < facts.known:
         yield DoctorFinding("ok", "schema", f"of version {facts.schema}; the next start makes it {facts.known}")
     else:

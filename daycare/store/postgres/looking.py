@@ -24,14 +24,15 @@ class NodeFacts(NamedTuple):
 class ServerFacts(NamedTuple):
     """A server and the database on it.
 
-    `schema` is the version of the schema, 0 for none; `known` is this daycare's. `durable`: what was acknowledged
-    outlives a power cut. `late` of the `standbys` may be behind. `owner` is the machine of a daycare that works on it.
-    `nodes` are those that share it.
+    `schema` is the version of the schema, 0 for none; `known` is this daycare's, and `oldest` what a node has to know.
+    `durable`: what was acknowledged outlives a power cut. `late` of the `standbys` may be behind. `owner` is the
+    machine of a daycare that works on it. `nodes` are those that share it.
     """
 
     version: str
     bytes: int
     schema: int
+    oldest: int
     known: int
     durable: bool
     standbys: int
@@ -52,27 +53,31 @@ def look(location: str) -> ServerFacts:
         [(standbys, late)] = db.simple(
             "SELECT count(*), count(*) FILTER (WHERE coalesce(sync_state, 'async') = 'async') FROM pg_stat_replication"
         )
-        number, owner = "0", ""
+        number = oldest = "0"
+        owner = ""
         nodes: list[NodeFacts] = []
         if there == "t":
-            [(number,)] = db.simple("SELECT version FROM engine")
+            [(number, oldest)] = db.simple(
+                "SELECT version, coalesce(to_jsonb(e) ->> 'oldest', version::text) FROM engine e"
+            )
             owners = db.simple("SELECT address FROM nodes WHERE until > now()")
             owner = str(owners[0][0]) if owners else ""
             if db.simple("SELECT 1 WHERE to_regclass('daycare.shards') IS NOT NULL"):
                 nodes = [
                     NodeFacts(
-                        str(node), str(address), str(state), str(version), int(str(shards)), str(key), str(config)
+                        str(node), str(address), str(state), str(version), str(key), str(config), int(str(shards))
                     )
-                    for node, address, state, version, shards, key, config in db.simple(
+                    for node, address, state, version, key, config, shards in db.simple(
                         "SELECT n.node, n.address, CASE WHEN n.state = 'alive' AND n.until < now() THEN 'late' ELSE"
-                        " n.state END, n.version, (SELECT count(*) FROM shards s WHERE s.node = n.node), n.key_print,"
-                        " n.config_print FROM nodes n WHERE n.node <> 'main' AND n.state <> 'left' ORDER BY 1"
+                        " n.state END, n.version, n.key_print, n.config_print, (SELECT count(*) FROM shards s"
+                        " WHERE s.node = n.node) FROM nodes n WHERE n.node <> 'main' AND n.state <> 'left' ORDER BY 1"
                     )
                 ]
     return ServerFacts(
         version=str(version),
         bytes=int(str(size)),
         schema=int(str(number)),
+        oldest=int(str(oldest)),
         known=migrations()[-1][0],
         durable=durable == "t",
         standbys=int(str(standbys)),
