@@ -17,6 +17,7 @@ from . import (
     memory_speed,
     memory_turn,
     million,
+    nodes,
     postgres,
     scale,
     scanner,
@@ -48,6 +49,7 @@ _BENCHMARKS = {
     "memory-speed": memory_speed,
     "memory-turn": memory_turn,
     "million": million,
+    "nodes": nodes,
     "postgres": postgres,
 }
 

@@ -71,11 +71,13 @@ class Server:
         """Where it listens."""
         return str(self.folder / ".s.PGSQL.5432")
 
+    def address(self, database: str = DATABASE) -> str:
+        """Return the address of a database past every proxy."""
+        return f"postgresql://postgres@/{database}?host={self.folder}"
+
     def connect(self, database: str = DATABASE) -> PostgresConnection:
         """Return a connection past every proxy."""
-        return PostgresConnection(
-            ServerLocation(f"postgresql://postgres@/{database}?host={self.folder}"), schema.dialect()
-        )
+        return PostgresConnection(ServerLocation(self.address(database)), schema.dialect())
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""

@@ -11,7 +11,7 @@ from daycare.store.postgres import schema
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.location import ServerLocation
 
-COALESCE_S: Final = 0.005  # commits of so long are one word
+COALESCE_S: Final = 0.005  # commits of so long after a word are the next one
 _AGAIN_S: Final = 1.0
 _CHANNEL: Final = "daycare"
 
@@ -59,11 +59,11 @@ class WakeLine:
         try:
             while True:
                 await self._to_say.wait()
-                await trio.sleep(COALESCE_S)
                 self._to_say = trio.Event()
                 what, self._of_shards = "shards" if self._of_shards else "commits", False
                 with suppress(DaycareError):
                     line = await trio.to_thread.run_sync(self._spoken, line, f"{self._node} {what}")
+                await trio.sleep(COALESCE_S)
         finally:
             if line is not None:
                 line.close()
