@@ -381,6 +381,8 @@ def _meaning(config: Config) -> _Found:
 
 
 def _embedded(config: Config) -> _Found:
+    if not config.memory.redis.url.startswith(("redis://", "rediss://", "unix://")):
+        yield ("memory", "redis", "url"), 'expected "redis://HOST:6379/0", "rediss://..." or "unix:///PATH"'
     embedder, key = config.memory.embedder, ("memory", "embedder")
     if embedder == FOLDER_EMBEDDER and not config.memory.model_dir:
         yield ("memory", "model_dir"), "is needed: the folder that holds model.safetensors and vocab.txt"
@@ -437,6 +439,8 @@ def _stored(key: Key, value: str) -> bool:
 def _secret(key: Key) -> str:
     if key == ("store", "location"):
         return "secrets do not belong in this file: leave the password out, and put it into PGPASSWORD or ~/.pgpass"
+    if key == ("memory", "redis", "url"):
+        return "secrets do not belong in this file: leave the password out, and run `daycare keys add redis`"
     name = key[1] if key[0] in ("providers", "plugins") and len(key) > 2 else "NAME"
     return f"secrets do not belong in this file: delete it here and run `daycare keys add {name}`"
 

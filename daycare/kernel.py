@@ -56,7 +56,7 @@ from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.approvals.service import ApprovalsService
 from daycare.features.budgets.service import Budgets
 from daycare.features.memory.documents.service import Documents
-from daycare.features.memory.service import MemoryFeature, loader
+from daycare.features.memory.service import MemoryFeature, loader, redis_server
 from daycare.flow import Delivery, Intake, Turns
 from daycare.inference.configured import sources
 from daycare.inference.model_events import ModelEvents
@@ -174,6 +174,7 @@ class Kernel:
             owner=self.owner,
             folder=self.home.memory,
             load=load,
+            server=redis_server(live.now, store.secrets, self.vault, clock),
         )
         self.intake.hearing.append(self.memory.recaller.accepted)
         self.contexts = Contexts(store, self.files, self.pool, bus, clock, self.offer.of)

@@ -89,6 +89,7 @@ def schema_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=("sqlite", "postgresql"), default="sqlite", help="the engine of every store")
+    parser.addoption("--memory", choices=("store", "redis"), default="store", help="where every search looks")
 
 
 _LONG: Final = {  # files whose tests take longest; one that is begun last would keep a single worker busy at the end
@@ -126,6 +127,18 @@ def store_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     postgres.take_back()
 
 
+@pytest.fixture(autouse=True)
+def memory_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """With `--memory redis` each search asks a copy in Redis, which has all that was committed before."""
+    if request.config.getoption("--memory") == "store":
+        yield
+        return
+    from tests import redis_server
+
+    with redis_server.instead(monkeypatch):
+        yield
+
+
 class FailuresAtOnce:
     """Names a failure when it happens: a run that is cut off before its summary has told what it found."""
 
@@ -141,6 +154,8 @@ class FailuresAtOnce:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if "tests.postgres" in sys.modules:
         sys.modules["tests.postgres"].drop_all()
+    if "tests.redis_server" in sys.modules:
+        sys.modules["tests.redis_server"].remove_all()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -101,6 +101,7 @@ def test_level_decides_which_events_are_told(file: Path) -> None:
         ("context.compaction_failed", "warning"),
         ("row.set_aside", "warning"),
         ("memory.embedder", "warning"),
+        ("memory.away", "warning"),
         ("identity.held", "warning"),
         ("dead.lettered", "warning"),
         ("reply.failed", "warning"),

@@ -64,6 +64,7 @@ NOTEWORTHY: Final = frozenset(
         "memory.recalled",
         "memory.forgotten",
         "memory.embedder",
+        "memory.away",
     )
 )
 

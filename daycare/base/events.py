@@ -22,6 +22,7 @@ from daycare.base.events_changes import UserPaired as UserPaired
 from daycare.base.events_changes import UserRemoved as UserRemoved
 from daycare.base.events_memory import EmbedderAway as EmbedderAway
 from daycare.base.events_memory import IdentityHeld as IdentityHeld
+from daycare.base.events_memory import MemoryAway as MemoryAway
 from daycare.base.events_memory import MemoryForgotten as MemoryForgotten
 from daycare.base.events_memory import MemoryLearned as MemoryLearned
 from daycare.base.events_memory import MemoryRecalled as MemoryRecalled
@@ -397,6 +398,7 @@ AnyEvent = (
     | MemoryForgotten
     | RowSetAside
     | EmbedderAway
+    | MemoryAway
     | IdentityHeld
     | DeadLettered
     | DeadReplayed

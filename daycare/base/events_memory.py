@@ -46,6 +46,14 @@ class EmbedderAway(Event, frozen=True, kw_only=True, tag="memory.embedder"):
     cleared: bool = False
 
 
+class MemoryAway(Event, frozen=True, kw_only=True, tag="memory.away"):
+    """Where memory is searched cannot be asked, so that nothing is recalled. `cleared` marks that it can be again."""
+
+    server: str
+    reason: str
+    cleared: bool = False
+
+
 class IdentityHeld(Event, frozen=True, kw_only=True, tag="identity.held"):
     """A version of a document of identity is in no prompt of an agent: no person wrote or approved it."""
 

@@ -87,16 +87,31 @@ class DocumentsSection(msgspec.Struct, frozen=True, kw_only=True):
         return SIMILAR.get(embedder, SIMILAR_ELSEWHERE) if least is None else least
 
 
+class RedisSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[memory.redis]`: where memory is searched with `backend = "redis"`.
+
+    `key` names the stored key that is its password, if it has one. All its keys begin with `prefix`. It is waited for
+    `timeout_ms` at each call.
+    """
+
+    url: Annotated[str, Meta(min_length=1, max_length=500)] = "redis://127.0.0.1:6379/0"
+    key: Annotated[str, Meta(max_length=64)] = "redis"
+    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9:_.-]{1,64}$")] = "daycare"
+    timeout_ms: Annotated[int, Meta(ge=10, le=10_000)] = 1_000
+
+
 class MemorySection(msgspec.Struct, frozen=True, kw_only=True):
     """`[memory]`: what is remembered of conversations.
 
     `embedder`: `none`, `local`, `dir` (of `model_dir`), or PROVIDER/MODEL. Entries of the log are kept for `keep_days`
-    once a memory worker has looked at them.
+    once a memory worker has looked at them. `backend`: it is searched in the store, or in a copy in Redis.
     """
 
+    backend: Literal["store", "redis"] = "store"
     embedder: Annotated[str, Meta(min_length=1, max_length=200)] = NO_EMBEDDER
     model_dir: str = ""
     keep_days: Annotated[int, Meta(ge=1, le=36_500)] = 30
     ingestion: IngestionSection = IngestionSection()
     retrieval: RetrievalSection = RetrievalSection()
     documents: DocumentsSection = DocumentsSection()
+    redis: RedisSection = RedisSection()

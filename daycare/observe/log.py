@@ -238,6 +238,7 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.IdentityHeld: "warning",
     events.RowSetAside: "warning",
     events.EmbedderAway: "warning",
+    events.MemoryAway: "warning",
     events.DeadLettered: "warning",
     events.DeliveryFailed: "warning",
     events.PluginFailed: "warning",

@@ -118,6 +118,7 @@ AFTER_RESTART: Final = (
     "agent.operator",
     *_of("plugins", "load", "disable"),
     *_of("memory", "embedder", "model_dir"),  # all vectors are another model's then
+    *_of("memory", "backend", "redis.url", "redis.key", "redis.prefix", "redis.timeout_ms"),  # another copy then
     "metrics.listen",
     *_of("tracing", "endpoint", "ratio"),
 )

@@ -8,7 +8,8 @@ this runs; the weights were fitted once, on five dialogues.
 import argparse
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -56,6 +57,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, default=DATA, help=f"dialogues and questions; default: {DATA}")
     parser.add_argument("--together", action="store_true", help="all dialogues in one scope, as if one person had them")
     parser.add_argument("--postgresql", action="store_true", help="on a server; see the benchmark `postgres`")
+    parser.add_argument("--redis", action="store_true", help="searched in a copy in Redis, of the test extra")
     parser.add_argument("--model-dir", type=Path, help="measure a model of the embedder `dir` as well")
 
 
@@ -67,11 +69,23 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.together:
         dialogues = [locomo.joined(dialogues)]
     say(f"{len(dialogues)} dialogues, {sum(len(each.said) for each in dialogues)} turns")
-    with scratch(args.dir) as folder:
+    with scratch(args.dir) as folder, _in_redis() if args.redis else nullcontext():
         if not args.postgresql:
             return measured(folder, dialogues, embedders(args.model_dir))
         with a_server(folder) as server:
             return trio.run(_measured, new_database(server), dialogues, embedders(args.model_dir))
+
+
+@contextmanager
+def _in_redis() -> Iterator[None]:
+    """Let searches ask a copy in Redis."""
+    import pytest
+
+    from tests import redis_server
+
+    with pytest.MonkeyPatch.context() as patch, redis_server.instead(patch):
+        yield
+    redis_server.remove_all()
 
 
 def embedders(model_dir: Path | None) -> dict[str, LocalEmbedder]:

@@ -140,15 +140,16 @@ class Recaller:
         without = "it took too long"
         vector: Floats | None = None
         hits: Sequence[MemoryHit] = ()
+        failed = False
         with trio.move_on_after(self._section.deadline_ms / 1000) as scope:
             vector, without = await self._vector(text, scope.deadline)
             try:
                 hits = await self._found(agent, user, turn, text, vector)
             except DaycareError as error:
-                without = error.message
+                without, failed = error.message, True
         await trio.lowlevel.checkpoint()  # a search and a prompt of it take some ms each
         found = self._chosen(agent, user, hits)
-        if found.memories or scope.cancelled_caught:
+        if found.memories or scope.cancelled_caught or failed:
             self._bus.publish(
                 MemoryRecalled(
                     **about(self._clock, agent, turn.trace),

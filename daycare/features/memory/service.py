@@ -18,7 +18,8 @@ from daycare.agent.provenance import Provenance
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError
-from daycare.base.events import EmbedderAway
+from daycare.base.events import EmbedderAway, MemoryAway
+from daycare.base.health import Finding
 from daycare.base.limits import EMBED_QUESTION_S
 from daycare.base.memories import Tier
 from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
@@ -63,12 +64,16 @@ from daycare.store.vault import Vault
 if TYPE_CHECKING:
     from starlette.routing import Route
 
+    from daycare.features.memory.redis.server import RedisServer
+    from daycare.features.memory.redis.upkeep import RedisMemory
+
 
 @dataclass(kw_only=True, eq=False)
 class MemoryFeature(Feature):
     """What the daemon remembers of conversations, and the documents that agents and people keep.
 
     `load` makes the embedder of the settings ready, None: there is none. `folder` is where documents lie as files.
+    `server` is asked by searches in the place of the store, None: there is none.
     """
 
     name = "memory"
@@ -88,6 +93,7 @@ class MemoryFeature(Feature):
     owner: str
     folder: Path
     load: Callable[[], Awaitable[Model]] | None
+    server: "RedisServer | None" = None
 
     def __post_init__(self) -> None:
         """Make the parts, in the order in which words pass through them."""
@@ -107,7 +113,8 @@ class MemoryFeature(Feature):
         at_once = embedding.at_once if embedding is not None else None
         self.extraction_schedule = ExtractionSchedule(store, self.directory, self.router, clock, live)
         self.extraction_worker = ExtractionWorker(store, self.directory, self.pool, live, bus, clock)
-        self.search = Search(store, live, embedding)
+        self.copy = self._copy()
+        self.search = Search(store, live, embedding, self.copy.index if self.copy is not None else None)
         self.conversation_log = ConversationLog(
             store, self.directory, live, partial(aside, "conversation log"), at_once, self.search.alike
         )
@@ -137,6 +144,14 @@ class MemoryFeature(Feature):
             bus,
             clock,
         )
+
+    def _copy(self) -> "RedisMemory | None":
+        if self.server is None:
+            return None
+        from daycare.features.memory.redis.upkeep import RedisMemory
+
+        rows, embedding = self.store.of(MemoryRows), self.embedding
+        return RedisMemory(self.server, rows, lambda: embedding.model if embedding is not None else "", self._away)
 
     def begin(self, thinker: Thinker, on_forgotten: Callable[[], None]) -> None:
         """Take turns from now on. `thinker` thinks for searches, `on_forgotten` drops what the kernel keeps of it."""
@@ -170,6 +185,8 @@ class MemoryFeature(Feature):
         }
         if self.embedding is not None:
             parts["embedding"] = self.embedding.worker.run
+        if self.copy is not None:
+            parts["copy of memories"] = self.copy.worker.run
         return parts
 
     def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
@@ -190,6 +207,8 @@ class MemoryFeature(Feature):
             self.chunking.worker.wake()
         if commit.memories and self.embedding is not None:
             self.embedding.worker.wake()
+        if commit.memories and self.copy is not None:
+            self.copy.worker.wake()
 
     async def status(self) -> Mapping[str, Any]:
         """Return what `GET /v1/status` shows of it."""
@@ -204,7 +223,11 @@ class MemoryFeature(Feature):
                 "memories": state.total,
                 "before": {each.model: each.vectors for each in state.before},
             }
-        return shown
+        return shown | ({"redis": self.copy.status()} if self.copy is not None else {})
+
+    async def findings(self) -> Sequence[Finding]:
+        """Return how what is searched elsewhere is."""
+        return [self.copy.finding()] if self.copy is not None else []
 
     async def metric_families(self) -> Sequence[Family]:
         """Return what is measured of it."""
@@ -264,6 +287,12 @@ class MemoryFeature(Feature):
             EmbedderAway(at_ms=self.clock.now_ms(), embedder=self._embedder, reason=reason, cleared=error is None)
         )
 
+    def _away(self, error: DaycareError | None) -> None:
+        assert self.server is not None, "only it can be away"
+        reason = error.message if error is not None else ""
+        at_ms = self.clock.now_ms()
+        self.bus.publish(MemoryAway(at_ms=at_ms, server=self.server.shown, reason=reason, cleared=error is None))
+
     def _forgotten(self, scope: str, traces: Sequence[str]) -> None:
         """Drop what caches have of it."""
         self.search.drop(scope)
@@ -287,3 +316,16 @@ def loader(
         return Model(name, partial(made.embed, model))
 
     return load
+
+
+def redis_server(config: Config, secrets: Secrets, vault: Vault, clock: Clock) -> "RedisServer | None":
+    """Return the server that searches ask by these settings, None where they ask the store. Raises `BrokenError`."""
+    if config.memory.backend == "store":
+        return None
+    from daycare.features.memory.redis.server import RedisServer
+
+    def password() -> str | None:
+        token = secrets.get(config.memory.redis.key)
+        return vault.open(token) if token is not None else None
+
+    return RedisServer(config.memory.redis, password, clock)

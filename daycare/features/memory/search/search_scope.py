@@ -12,13 +12,13 @@ from daycare.base.memories import Tier
 from daycare.base.memory_settings import TEXT_WEIGHT, VECTOR_WEIGHT, RetrievalSection
 from daycare.features.memory.embed.vectors import EXACT_MAX_BYTES, VectorBlock
 from daycare.features.memory.search import ranking
+from daycare.features.memory.search.index import MemoryIndex
 from daycare.features.memory.search.postings import Group, InvertedIndex, gather
 from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.question import NamedPeople, SearchQuestion, read
 from daycare.features.memory.search.ranking import Nearness, RankingWeights, Scored
 from daycare.features.memory.search.structure import SearchLimits, Structure
 from daycare.features.memory.store.records import MemoryShape, Postings, VectorPage, most_alike
-from daycare.features.memory.store.rows import MemoryRows
 
 SEARCH_POSTINGS_MAX: Final = 10_000  # entries of the index of words that one search reads: some 8 ms
 SEARCH_READ_ROWS: Final = 1_000  # of what is kept in memory, read there before: some 5 ms; more in a thread of its own
@@ -35,7 +35,7 @@ class SearchScope:
     only bits are kept.
     """
 
-    def __init__(self, store: MemoryRows, scope: str, model: Callable[[], str], *, lean: bool = False) -> None:
+    def __init__(self, store: MemoryIndex, scope: str, model: Callable[[], str], *, lean: bool = False) -> None:
         self._store = store
         self._scope = scope
         self._model = model

@@ -27,6 +27,7 @@ from daycare.base.memory_settings import RetrievalSection
 from daycare.features.memory.embed.service import Embedding
 from daycare.features.memory.language.word_runs import words_in
 from daycare.features.memory.loading import SEARCH, loaded
+from daycare.features.memory.search.index import MemoryIndex
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.store.records import ECHO, EVERYBODY, StoredMemory
 from daycare.features.memory.store.rows import MemoryRows
@@ -52,10 +53,16 @@ _SIGNATURES_MAX: Final = 16_384  # of texts found lately, 350 bytes each: what a
 
 
 class Search:
-    """Searches the memories of scopes. Without an `embedding` by words and structure alone."""
+    """Searches the memories of scopes. Without an `embedding` by words and structure alone.
 
-    def __init__(self, store: Store, live: Live, embedding: Embedding | None) -> None:
+    `elsewhere` is a copy of them that is read in the place of the store; only in threads, as it is across a network.
+    """
+
+    def __init__(
+        self, store: Store, live: Live, embedding: Embedding | None, elsewhere: MemoryIndex | None = None
+    ) -> None:
         self._store = store
+        self._elsewhere = elsewhere
         self._live = live
         self._embedding = embedding
         self._search_scopes: OrderedDict[str, _Kept] = OrderedDict()
@@ -76,7 +83,7 @@ class Search:
 
     def alike(self, scope: str, words: Sequence[str], postings_max: int, limit: int) -> list[int]:
         """Return the memories of a scope that have most of these words, as `MemoryRows.alike` does."""
-        kept = self._search_scopes.get(scope)
+        kept = self._search_scopes.get(scope) if self._elsewhere is None else None
         if kept is not None and kept.is_free:
             found = kept.searched.alike(words, postings_max, limit)
             if found is not None:
@@ -138,7 +145,7 @@ class Search:
             await kept.turn.acquire()
         aside = False
         try:
-            aside = not _at_hand(kept.searched, query)
+            aside = self._elsewhere is not None or not _at_hand(kept.searched, query)
             if not aside:
                 return kept.searched.find(query, self._live.now.memory.retrieval, _count(query))
         finally:
@@ -165,11 +172,31 @@ class Search:
         """
         kept.turn.release()
         if kept.asked > 1 or not self._is_short():
-            _look_ahead(kept)
+            self._look_ahead(kept)
         if self._search_scopes.get(scope) is kept:
             before, kept.nbytes = kept.nbytes, kept.searched.nbytes
             self._taken += kept.nbytes - before
             self._make_room()
+
+    def _look_ahead(self, kept: "_Kept") -> None:
+        """Have the texts of a small scope looked at; in a large one a search takes its time anyway."""
+        if kept.searched.behind and not kept.ahead.locked():
+            trio.lowlevel.spawn_system_task(self._looking_ahead, kept)
+
+    async def _looking_ahead(self, kept: "_Kept") -> None:
+        """Look at texts between questions."""
+        async with kept.ahead:
+            more = True
+            while more:
+                await trio.sleep(_PAUSE_S)
+                async with kept.turn:
+                    try:
+                        if self._elsewhere is None:
+                            more = kept.searched.look_ahead()
+                        else:
+                            more = await to_thread.run_sync(kept.searched.look_ahead, limiter=self._aside)
+                    except DaycareError:
+                        return  # whoever asks next is told
 
     def _kept(self, scope: str) -> "_Kept":
         """Return what is kept of a scope. Who waits for the turn of one that is dropped still asks that one."""
@@ -178,7 +205,7 @@ class Search:
         kept = self._search_scopes.get(scope)
         if kept is None:
             kept = self._search_scopes[scope] = _Kept(
-                SearchScope(self._store.of(MemoryRows), scope, self._model, lean=self._is_short())
+                SearchScope(self._elsewhere or self._store.of(MemoryRows), scope, self._model, lean=self._is_short())
             )
         self._search_scopes.move_to_end(scope)
         kept.asked += 1
@@ -205,32 +232,14 @@ def _at_hand(searched: "SearchScope", query: MemoryQuery) -> bool:
 
 
 def _found(searched: "SearchScope", query: MemoryQuery, section: RetrievalSection) -> Sequence["Scored"]:
-    searched.catch_up_all()
+    if searched.catch_up():
+        searched.catch_up_all()
     return searched.find(query, section, _count(query))
 
 
 def _count(query: MemoryQuery) -> int:
     wanted = AGAIN_FOLD * query.limit if query.again else query.limit
     return 2 * wanted + _SPARE  # some will say the same, or only repeat others
-
-
-def _look_ahead(kept: "_Kept") -> None:
-    """Have the texts of a small scope looked at; in a large one a search takes its time anyway."""
-    if kept.searched.behind and not kept.ahead.locked():
-        trio.lowlevel.spawn_system_task(_looking_ahead, kept)
-
-
-async def _looking_ahead(kept: "_Kept") -> None:
-    """Look at texts between questions."""
-    async with kept.ahead:
-        more = True
-        while more:
-            await trio.sleep(_PAUSE_S)
-            async with kept.turn:
-                try:
-                    more = kept.searched.look_ahead()
-                except DaycareError:
-                    return  # whoever asks next is told
 
 
 class _Kept:

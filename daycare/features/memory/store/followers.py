@@ -7,7 +7,15 @@ import apsw
 
 from daycare.base.memories import EntityPart, FactPart, NewMemory
 from daycare.features.memory.store.extraction import renew_mark
-from daycare.features.memory.store.stored import SCOPE_BITS, add_source, extra_from, insert, remove, span
+from daycare.features.memory.store.stored import (
+    SCOPE_BITS,
+    add_source,
+    extra_from,
+    insert,
+    new_incarnation,
+    remove,
+    span,
+)
 from daycare.store.sqlite.facts import AgentCutOff, Heed, PersonPurged, TurnsExpire
 from daycare.store.sqlite.ports import MemoryPort
 from daycare.store.sqlite.rows import PURGED_PATH
@@ -41,8 +49,9 @@ class MemoryFollower(MemoryPort):
     def last(self, tx: Tx, scope: str, user: str) -> int:
         """Return the last number that a scope has given out; the scope is there then."""
         tx.run(
-            "INSERT INTO memory_scopes (scope, user, origin) VALUES (?, ?, 'system') ON CONFLICT DO NOTHING",
-            (scope, user),
+            "INSERT INTO memory_scopes (scope, user, origin, incarnation) VALUES (?, ?, 'system', ?)"
+            " ON CONFLICT DO NOTHING",
+            (scope, user, new_incarnation()),
         )
         row = tx.one("SELECT no, next FROM memory_scopes WHERE scope = ?", (scope,))
         assert row is not None

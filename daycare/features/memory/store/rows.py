@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 import apsw
 
 from daycare.features.memory.store.chunks import MemoryChunks
+from daycare.features.memory.store.copied import MemoryCopied
 from daycare.features.memory.store.extraction import MemoryExtraction
 from daycare.features.memory.store.filters import MemoryFilters
 from daycare.features.memory.store.followers import MemoryFollower
@@ -24,7 +25,14 @@ _VECTORS: Final = "vectors are computed again, or found by their text"
 
 
 class MemoryRows(
-    MemoryLog, MemoryExtraction, MemoryChunks, MemoryReads, MemoryFilters, MemoryVectors, MemoryForgetting
+    MemoryLog,
+    MemoryExtraction,
+    MemoryChunks,
+    MemoryReads,
+    MemoryFilters,
+    MemoryVectors,
+    MemoryCopied,
+    MemoryForgetting,
 ):
     """Memories by scope. A scope is whose they are, such as `ann` or `ann/subuser/bob`.
 

@@ -36,9 +36,8 @@ _decode = msgspec.json.Decoder(list[int]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-_SHAPE: Final = (
-    "SELECT no, tier, agent_id, path, session, turn, speaker, at_ms, until_ms FROM memories WHERE text IS NOT NULL"
-)
+SHAPE_COLUMNS: Final = "no, tier, agent_id, path, session, turn, speaker, at_ms, until_ms"
+_SHAPE: Final = f"SELECT {SHAPE_COLUMNS} FROM memories WHERE text IS NOT NULL"
 
 
 class MemoryReads(Rows):
@@ -329,6 +328,12 @@ def derived(db: apsw.Connection, scope: int, numbers: Sequence[int]) -> list[int
         (those(numbers), scope),
     )
     return [no for (no,) in rows]
+
+
+def shape(row: tuple[Any, ...]) -> MemoryShape:
+    """Return the struct of a row of `SHAPE_COLUMNS`."""
+    no, tier, *more = row
+    return MemoryShape(no, _TIERS[tier], *more)
 
 
 def _shapes(rows: Sequence[tuple[Any, ...]]) -> list[MemoryShape]:

@@ -1,6 +1,7 @@
 """Rows of memories as the open transaction sees them: structs in and out, their words in the index, what is counted."""
 
 import hashlib
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -26,6 +27,7 @@ MEMORY_CHANGES_MAX: Final = 100_000  # remembered, so that caches need not start
 SCOPE_BITS: Final = 32  # a memory's number: its scope's, then so many bits of its own
 MODEL_BITS: Final = 52  # a vector's key: its model's number, then so many bits of the memory's
 _OWN: Final = (1 << SCOPE_BITS) - 1
+_INCARNATION_BITS: Final = 62  # fit into a column, and none comes twice
 
 COLUMNS: Final = (
     "no, tier, user, origin, agent_id, path, session, turn, speaker, role, at_ms, created_at, version, hash, extra,"
@@ -51,6 +53,11 @@ _encode = msgspec.json.Encoder().encode
 _decode_extra = msgspec.json.Decoder(Extra).decode
 _decode_numbers = msgspec.json.Decoder(tuple[int, ...]).decode
 _decode_place = msgspec.json.Decoder(tuple[str, str, str]).decode
+
+
+def new_incarnation() -> int:
+    """Return what tells a scope or a model from others that had its number before, or will have it."""
+    return secrets.randbits(_INCARNATION_BITS)
 
 
 class ScopeSpan(NamedTuple):
@@ -179,8 +186,8 @@ def _opened(tx: Tx, it: NewMemory) -> list[int]:
     if row is not None:
         return [row[0], row[1], 0, 0]
     tx.run(
-        "INSERT INTO memory_scopes (scope, user, origin) VALUES (?, ?, ?)",
-        (it.scope, it.user, it.origin.value),
+        "INSERT INTO memory_scopes (scope, user, origin, incarnation) VALUES (?, ?, ?, ?)",
+        (it.scope, it.user, it.origin.value, new_incarnation()),
     )
     no = tx.db.last_insert_rowid()
     if no > MEMORY_SCOPES_MAX:

@@ -10,7 +10,7 @@ import trio
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, ConflictError
 from daycare.features.memory.store.records import NewVector, VectorModel, VectorPage
-from daycare.features.memory.store.stored import MODEL_BITS, SCOPE_BITS, changes, span
+from daycare.features.memory.store.stored import MODEL_BITS, SCOPE_BITS, changes, new_incarnation, span
 from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.rows import Rows
@@ -258,7 +258,10 @@ def _registered(tx: Tx, model: str, dimensions: int, vectors: Sequence[NewVector
     assert free is not None, "either 1 is free, or the one behind some other"
     if free[0] > MEMORY_MODELS_MAX:
         raise BusyError("MEMORY_MODELS_MAX", f"keeping vectors of {model}: those of {free[0] - 1} others are kept")
-    tx.run("INSERT INTO memory_models (no, model, dimensions) VALUES (?, ?, ?)", (free[0], model, dimensions))
+    tx.run(
+        "INSERT INTO memory_models (no, model, dimensions, incarnation) VALUES (?, ?, ?, ?)",
+        (free[0], model, dimensions, new_incarnation()),
+    )
     return int(free[0])
 
 
