@@ -25,6 +25,7 @@ from daycare.base.limits import (
 )
 from daycare.base.loopback import loopback
 from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
+from daycare.base.memory_settings import flaws as memory_flaws
 from daycare.base.path import check_name, check_user_id
 from daycare.base.problems import Problem as Problem
 from daycare.base.problems import bare, located, lower, placed, syntax
@@ -376,13 +377,12 @@ def _meaning(config: Config) -> _Found:
     yield from workspace.flaws(config.workspaces, config.shell)
     yield from mcp_settings.flaws(config.mcp)
     yield from voice_settings.flaws(config.voice)
+    yield from memory_flaws(config.memory)
     if config.tracing.endpoint and not _is_url(config.tracing.endpoint):
         yield ("tracing", "endpoint"), 'expected a URL, such as "http://127.0.0.1:4318"'
 
 
 def _embedded(config: Config) -> _Found:
-    if not config.memory.redis.url.startswith(("redis://", "rediss://", "unix://")):
-        yield ("memory", "redis", "url"), 'expected "redis://HOST:6379/0", "rediss://..." or "unix:///PATH"'
     embedder, key = config.memory.embedder, ("memory", "embedder")
     if embedder == FOLDER_EMBEDDER and not config.memory.model_dir:
         yield ("memory", "model_dir"), "is needed: the folder that holds model.safetensors and vocab.txt"

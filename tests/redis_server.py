@@ -19,7 +19,7 @@ import pytest
 
 from daycare.base.clock import SystemClock
 from daycare.base.memory_settings import RedisSection
-from daycare.features.memory.redis.copier import Copier
+from daycare.features.memory.redis.copier import MemoryCopier
 from daycare.features.memory.redis.index import RedisIndex
 from daycare.features.memory.redis.server import RedisServer
 from daycare.features.memory.store.rows import MemoryRows
@@ -65,6 +65,8 @@ class RedisProcess:
     def remove(self) -> None:
         """Let nothing be left of it."""
         self.stop()
+        if self in _started:
+            _started.remove(self)
         shutil.rmtree(self.folder)
 
 
@@ -119,7 +121,7 @@ class CurrentIndex(RedisIndex):
 
     def __init__(self, server: RedisServer, rows: MemoryRows, model: Callable[[], str] = lambda: "") -> None:
         super().__init__(server, rows)
-        self.copier = Copier(server, rows, model)
+        self.copier = MemoryCopier(server, rows, model)
 
     def latest(self, scope: str) -> tuple[int, int]:
         self.copier.copy(scope)
@@ -148,5 +150,5 @@ def instead(patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def remove_all() -> None:
     """End what was started for tests."""
-    while _started:
-        _started.pop().remove()
+    for each in [*_started]:
+        each.remove()

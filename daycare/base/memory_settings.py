@@ -1,5 +1,6 @@
 """What is remembered, how long, and how much of it comes back into prompts: `[memory]` in config.toml."""
 
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -115,3 +116,9 @@ class MemorySection(msgspec.Struct, frozen=True, kw_only=True):
     retrieval: RetrievalSection = RetrievalSection()
     documents: DocumentsSection = DocumentsSection()
     redis: RedisSection = RedisSection()
+
+
+def flaws(section: MemorySection) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Return what is wrong in it, by key."""
+    if not section.redis.url.startswith(("redis://", "rediss://", "unix://")):
+        yield ("memory", "redis", "url"), 'expected "redis://HOST:6379/0", "rediss://..." or "unix:///PATH"'

@@ -324,8 +324,11 @@ def redis_server(config: Config, secrets: Secrets, vault: Vault, clock: Clock) -
         return None
     from daycare.features.memory.redis.server import RedisServer
 
-    def password() -> str | None:
+    def stored() -> str | None:
         token = secrets.get(config.memory.redis.key)
         return vault.open(token) if token is not None else None
+
+    def password() -> str | None:
+        return trio.from_thread.run_sync(stored)  # who connects is in a thread; keys are read in the loop's
 
     return RedisServer(config.memory.redis, password, clock)

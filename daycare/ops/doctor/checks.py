@@ -22,7 +22,7 @@ from daycare.ops.doctor.jobs import jobs
 from daycare.ops.doctor.keys import keys, models
 from daycare.ops.doctor.machine import disk, limits
 from daycare.ops.doctor.mcp import mcp
-from daycare.ops.doctor.memory import embedding
+from daycare.ops.doctor.memory import copy, embedding
 from daycare.ops.doctor.network import network
 from daycare.ops.doctor.service import service
 from daycare.ops.doctor.settings import config, plugins, speech
@@ -54,6 +54,7 @@ CHECKS: Final[dict[str, tuple[Look, float]]] = {
     "mcp": (mcp, CHECK_S),
     "voice": (voice, CHECK_S),
     "embedding": (embedding, CHECK_S),
+    "recall": (copy, CHECK_S),
     "cron": (jobs, CHECK_S),
     "service": (service, CHECK_S),
     "clock": (clock, CHECK_S),

@@ -1,15 +1,41 @@
-"""Semantic memory: whether the embedder can be used, fits the vectors that are stored, and has caught up."""
+"""Semantic memory: where it is searched, and whether the embedder can be used, fits the vectors, and has caught up."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.features.memory.embed.local import open_local
+from daycare.features.memory.redis.server import EVICTING, shown
 from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.finding import DoctorFinding
 
 _BACKLOG_WARN: Final = 1_000  # the local embedder has done so many in a second, a remote one in a minute
+
+
+def copy(context: DoctorContext) -> Iterator[DoctorFinding]:
+    """Where memory is searched, by the running daemon's word."""
+    section = context.config.memory
+    if section.backend == "store":
+        yield DoctorFinding("ok", "recall", "memory is searched in the database")
+        return
+    if find_spec("redis") is None:
+        yield DoctorFinding("fail", "recall", "what speaks to Redis is not installed", "pip install 'daycare[redis]'")
+        return
+    told = ((context.status or {}).get("memory") or {}).get("redis") or {}
+    if not told:
+        yield DoctorFinding(
+            "ok", "recall", f"memory is searched in Redis at {shown(section.redis.url)}, once a daemon runs"
+        )
+    elif told["trouble"]:
+        yield DoctorFinding("fail", "recall", f"nothing is recalled: {told['trouble']}", "[memory.redis] in the config")
+    elif told["policy"].startswith(EVICTING):
+        full = f"Redis throws memories away when it is full: {told['policy']}"
+        yield DoctorFinding("warn", "recall", full, "redis-cli config set maxmemory-policy noeviction")
+    else:
+        waiting = f"; {told['waiting']} memories are still to be carried there" if told["waiting"] else ""
+        yield DoctorFinding("ok", "recall", f"memory is searched in Redis at {told['server']}{waiting}")
 
 
 def embedding(context: DoctorContext) -> Iterator[DoctorFinding]:

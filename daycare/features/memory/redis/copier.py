@@ -35,7 +35,7 @@ _NO_VECTORS: Final = VectorState("", 0)
 _Seen = tuple[ScopeState, VectorState]
 
 
-class Copier:
+class MemoryCopier:
     """Copies what `rows` have. `model` says of which embedder vectors are searched, "" for none. All of it blocks."""
 
     def __init__(self, server: RedisServer, rows: MemoryRows, model: Callable[[], str]) -> None:
@@ -44,6 +44,8 @@ class Copier:
         self._model = model
         self._done: dict[str, _Seen] = {}  # by a scope's id, how it was when the copy was all of it
         self._is_swept = False
+        self._run = ""
+        self.policy = ""  # of a server that is full: what it throws away
         self.waiting = 0  # memories and changes that were not carried over when it last looked
 
     def round(self) -> bool:
@@ -52,8 +54,9 @@ class Copier:
         Raises `UnavailableError` where Redis is away; what was carried over until then stays so.
         """
         scopes = self._scopes()
+        self.waiting = sum(self._behind(state) for state, _ in scopes)
+        self._recognise()
         behind = [seen for seen in scopes if self._done.get(seen[0].id) != seen]
-        self.waiting = sum(self._behind(state) for state, _ in behind)
         if not self._is_swept or not self._done.keys() <= {state.id for state, _ in scopes}:
             self._sweep({state.id for state, _ in scopes})
         steps = ROUND_STEPS
@@ -62,8 +65,8 @@ class Copier:
                 steps -= 1
                 if not self._step(*seen):
                     self._done[seen[0].id] = seen
-                    self.waiting -= min(self.waiting, self._behind(seen[0]))
                     break
+        self.waiting = sum(self._behind(state) for state, _ in scopes)
         return steps == 0
 
     def copy(self, scope: str) -> None:
@@ -74,10 +77,16 @@ class Copier:
             while self._step(state, vectors.get(state.no, _NO_VECTORS)):
                 pass
 
-    def again(self) -> None:
-        """Look at all scopes again with the next round, as after Redis was away: it may have lost something."""
-        self._done.clear()
-        self._is_swept = False
+    def _recognise(self) -> None:
+        """Look at all scopes again where it is another server, was started again, or has lost something."""
+        key = scopes_key(self._server.prefix)
+        run, copies = self._server.ask(lambda redis: (redis.info("server")["run_id"], redis.scard(key)))
+        if run != self._run or copies < len(self._done):
+            self._done.clear()
+            self._is_swept = False
+        if run != self._run:
+            self.policy = self._server.run(lambda redis: str(redis.info("memory").get("maxmemory_policy", "")))
+        self._run = run
 
     # -- which scopes ------------------------------------------------------------------------------------------------
 

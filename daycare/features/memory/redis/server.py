@@ -11,6 +11,7 @@ from daycare.base.secrecy import hide
 
 T = TypeVar("T")
 
+EVICTING: Final = "allkeys"  # what policies of a full server begin with that throw any key away
 AWAY_S: Final = 5.0  # after a failure nobody waits for the server again until so much time has passed
 _CONNECTIONS_MAX: Final = 8  # four searches at once, who copies, and who looks how it is
 
@@ -49,6 +50,7 @@ class RedisServer:
                 retry=Retry(NoBackoff(), 0),
                 credential_provider=_Account(urlsplit(section.url).username, password),
                 client_name="daycare",
+                protocol=2,  # what each server speaks
             )
         except ValueError as error:
             raise BrokenError(

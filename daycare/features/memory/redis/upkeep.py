@@ -7,9 +7,9 @@ import trio
 
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.health import Finding
-from daycare.features.memory.redis.copier import Copier
+from daycare.features.memory.redis.copier import MemoryCopier
 from daycare.features.memory.redis.index import RedisIndex
-from daycare.features.memory.redis.server import RedisServer
+from daycare.features.memory.redis.server import EVICTING, RedisServer
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.worker import Worker
 
@@ -34,7 +34,7 @@ class RedisMemory:
         self.index = RedisIndex(server, rows)
         self.worker = Worker(self._look, _GATHER_S)
         self._server = server
-        self._copier = Copier(server, rows, model)
+        self._copier = MemoryCopier(server, rows, model)
         self._on_trouble = on_trouble
         self._trouble: DaycareError | None = None
         self._retry_s = LOOK_S
@@ -42,7 +42,7 @@ class RedisMemory:
     async def _look(self) -> float:
         """Carry over what waits; return in how many seconds to look again."""
         try:
-            more = await trio.to_thread.run_sync(self._round)
+            more = await trio.to_thread.run_sync(self._copier.round)
         except UnavailableError as error:
             if error.code != "REDIS_AWAY":
                 raise  # it is the store that is away
@@ -54,15 +54,9 @@ class RedisMemory:
         self._retry_s = LOOK_S
         return 0.0 if more else LOOK_S
 
-    def _round(self) -> bool:
-        self._server.ask(lambda redis: redis.ping())  # also where it was away a moment ago
-        return self._copier.round()
-
     def _note(self, error: DaycareError | None) -> None:
         if (error is None) == (self._trouble is None):
             return
-        if error is not None:
-            self._copier.again()  # it may come back without what it had
         self._trouble = error
         self._on_trouble(error)
 
@@ -72,6 +66,7 @@ class RedisMemory:
         return {
             "server": self._server.shown,
             "waiting": self._copier.waiting,
+            "policy": self._copier.policy,
             "trouble": trouble.message if trouble is not None else "",
         }
 
@@ -79,6 +74,9 @@ class RedisMemory:
         """Return how it is, for `daycare health`."""
         waiting = self._copier.waiting
         trouble = self._server.trouble
+        if trouble is None and self._copier.policy.startswith(EVICTING):
+            text = f"Redis at {self._server.shown} throws memories away when it is full ({self._copier.policy})"
+            return Finding(name="memory", ok=False, text=text, watched=True, hint="maxmemory-policy noeviction")
         if trouble is None:
             text = f"searched in Redis at {self._server.shown}"
             if waiting:
