@@ -61,6 +61,9 @@ from daycare.flow import Delivery, Intake, Turns
 from daycare.inference.configured import sources
 from daycare.inference.model_events import ModelEvents
 from daycare.inference.pool import Pool
+from daycare.nodes.calls import NodeCalls
+from daycare.nodes.relay import EventRelay
+from daycare.nodes.talk import NodeTalk
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
 from daycare.ops.applying import Applying
@@ -74,6 +77,7 @@ from daycare.plugins.context import Surroundings
 from daycare.plugins.extensions import Extensions
 from daycare.settings import Live
 from daycare.store.retry import with_retry
+from daycare.store.share import first_cursor
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault
 from daycare.tools import builtin
@@ -92,9 +96,12 @@ class Kernel:
         self.this_run, self.store, self.vault, self.live = run, store, vault, Live(config)
         self.home, self.owner, self.clock, self.started_at = run.home, run.owner, run.clock, run.started_at
         self.stop = run.stop
-        self.bus = Bus(start=self.started_at)  # cursors go on growing over restarts
+        # Cursors go on growing over restarts, and those of another node are none of this one's.
+        self.bus = Bus(start=self.started_at + first_cursor(store.share.node))
         self.keeper = Keeper(self.bus, self.clock)
         store.share.ended = partial(self.stop.ask, True, "other nodes have taken over its work")
+        self._talk = NodeTalk(store.share, store.share.node, vault.derived("node talk"), self.started_at)
+        self.relay, self.calls = EventRelay(self.bus, self._talk), NodeCalls(self._talk)
         self.connectors: dict[str, Connector] = {}  # plugins register theirs
         self.commands = Commands()
 
@@ -228,6 +235,10 @@ class Kernel:
         self.control = Control(store, self.directory, self.router, self.commands, self.endings, self.connectors)
         work = LanePorts(self.turns, self.endings, self.control)
         self.supervisor = Supervisor(store, self.directory, work, bus, clock, self.keeper, self.live)
+        self.supervisor.dropping.ask = self.calls.ask
+        self.calls.serve("drop", self.supervisor.dropping.asked)
+        self._talk.missed.append(self.supervisor.elsewhere.clear)
+        self.relay.heard.append(self.supervisor.elsewhere.heard)
         self.timers = TimerService(store, clock)
         self.record = EventRecord(store, bus, self.notifier, self.owner, self.pool.is_for_memory_only)
         ContextCommands(self.contexts, self.prompts, self.catalogue.specs).add_to(self.commands)
@@ -313,16 +324,21 @@ class Kernel:
             "typing and previews": self.typing_status.run,
             "notices": self.notifier.worker.run,
             "record of events": self.record.run,
-            **(self._of_one_node() if self.store.share.several else {}),
+            **(self._of_several_nodes() if self.store.share.several else {}),
         }
 
     def roles(self) -> Mapping[str, str]:
         """Return the roles of these parts where several nodes share the store; see `Feature`."""
-        own = dict.fromkeys(("delivery", "typing and previews", "notices", "record of events"), "")
-        return {**own, "files for other nodes": CONNECTORS}
+        own = ("delivery", "typing and previews", "notices", "record of events", "events of nodes", "calls of nodes")
+        return {**dict.fromkeys(own, ""), "files for other nodes": CONNECTORS}
 
-    def _of_one_node(self) -> Background:
-        return {CONNECTORS: self._connect, "files for other nodes": WantedFiles(self.store, self.files.fetch).run}
+    def _of_several_nodes(self) -> Background:
+        return {
+            CONNECTORS: self._connect,
+            "files for other nodes": WantedFiles(self.store, self.files.fetch).run,
+            "events of nodes": self.relay.run,
+            "calls of nodes": self.calls.run,
+        }
 
     async def prepare(self) -> None:
         """Do what must be done before the first turn is taken."""

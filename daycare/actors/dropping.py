@@ -1,14 +1,54 @@
 """Giving up a message that waits, because somebody wants it: before its agent takes it, or not at all."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
+import msgspec
 import trio
 
+from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.messages import Lane
 from daycare.store.records import Agent
 from daycare.store.sqlite.inbox import Inbox, in_work
+from daycare.store.sqlite.store import Store
+
+Ask = Callable[[str, bytes, str], Awaitable[bytes]]
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(tuple[str, int, str]).decode
+
+
+async def _nobody(name: str, arguments: bytes, about: str) -> bytes:
+    raise AssertionError("a daemon that works alone asks no other")
+
+
+class Dropping:
+    """Drops messages where their agents work, which other nodes are asked for. `awake` are the lanes, by agent."""
+
+    def __init__(self, store: Store, directory: Directory, awake: Mapping[str, Activation]) -> None:
+        self._inbox, self._share, self._directory = store.inbox, store.share, directory
+        self._awake = awake
+        self.ask: Ask = _nobody
+
+    async def drop(self, agent: Agent, seq: int, reason: str) -> None:
+        """Make a waiting message a dead letter. Raises as `Inbox.drop`, and NODE_SILENT where its node does not answer.
+
+        Asked for again after that, it either does it or says that nothing waits there any more.
+        """
+        if self._share.owns(agent.user):
+            await drop(self._inbox, self._awake, agent, seq, reason)
+        else:
+            await self.ask("drop", _encode((agent.id, seq, reason)), f"dropping message {seq} of {agent.path}")
+
+    async def asked(self, arguments: bytes) -> bytes | None:
+        """Do it for another node, if the agent's user is this one's."""
+        agent_id, seq, reason = _decode(arguments)
+        agent = await self._directory.get(agent_id)
+        if not self._share.owns(agent.user):
+            return None
+        await drop(self._inbox, self._awake, agent, seq, reason)
+        return b"null"
 
 
 async def drop(inbox: Inbox, awake: Mapping[str, Activation], agent: Agent, seq: int, reason: str) -> None:

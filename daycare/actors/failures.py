@@ -9,7 +9,7 @@
 What waits costs a turn no attempt. It is bounded: after SETUP_MAX_S or OUTAGE_MAX_S the turn is given up.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -79,6 +79,7 @@ class Failures:
         self._setup = TimeLimit(clock, SETUP_MAX_S)
         self._troubles: dict[str, Trouble] = {}  # by agent; one counts as long as its turn is the lane's
         self.changes = 0  # how often something was set up
+        self.elsewhere: Callable[[str], Trouble | None] = lambda agent_id: None  # what other nodes say of their agents
         self._crashes: dict[str, list[float]] = {}  # when turns were given up lately, by agent; outlives its sleep
 
     async def failed(self, agent: Agent, lane: Activation, error: DaycareError, changes: int | None = None) -> None:
@@ -149,7 +150,9 @@ class Failures:
     def trouble_of(self, agent_id: str) -> Trouble | None:
         """Return why an agent's open turn is not done yet, None if nothing of it has failed."""
         trouble, lane = self._troubles.get(agent_id), self._awake.get(agent_id)
-        open_turn = lane.turn.turn if lane is not None and lane.turn is not None else None
+        if lane is None:
+            return self.elsewhere(agent_id)
+        open_turn = lane.turn.turn if lane.turn is not None else None
         return trouble if trouble is not None and trouble.turn == open_turn else None
 
     def forget_old(self) -> None:

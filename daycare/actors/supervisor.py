@@ -13,6 +13,8 @@ import trio
 
 from daycare.actors import mailbox
 from daycare.actors.directory import Directory
+from daycare.actors.dropping import Dropping
+from daycare.actors.elsewhere import LivesElsewhere
 from daycare.actors.failures import Failures
 from daycare.actors.handover import HANDOVER_S, Handover, at_work
 from daycare.actors.lifecycle import Activation, Life
@@ -72,6 +74,9 @@ class Supervisor:
         self.awake: dict[str, Activation] = {}
         self.failures = Failures(store, work.endings, bus, clock, self.awake)
         self.recovery = Recovery(store, self.awake)
+        self.elsewhere = LivesElsewhere()
+        self.failures.elsewhere = self.elsewhere.trouble_of
+        self.dropping = Dropping(store, directory, self.awake)
         self._handover = Handover(store, self.awake)
 
     async def run(self) -> None:
@@ -155,7 +160,11 @@ class Supervisor:
         lane = self.awake.get(agent.id)
         if agent.state != "living":
             return agent.state
-        return lane.life if lane is not None else Life.ASLEEP
+        return lane.life if lane is not None else self.elsewhere.life_of(agent.id)
+
+    def may_work(self, agent: Agent) -> bool:
+        """Whether an agent may be at work, here or on its node: nothing happens to it then but in its lane."""
+        return agent.id in self.awake or not self._share.owns(agent.user)
 
     def sleep_idle(self, idle_s: float) -> None:
         """Let agents go to sleep that have had nothing to do for `idle_s`."""
@@ -175,6 +184,7 @@ class Supervisor:
     def _take_over(self, suspects: Sequence[str]) -> None:
         """Begin the work of users that are this node's from now on; `suspects` are agents of theirs."""
         self.recovery.add(suspects)
+        self.elsewhere.clear()
         if self._nursery is not None and not self._stopping:
             self._nursery.start_soon(self._keeper.keep, "backlog", self._wake_backlog)
 

@@ -73,7 +73,10 @@ _NAME_MAX_CHARS: Final = 40
 
 @dataclass
 class EventRecord:
-    """Keeps it, from the first event of the bus on; one that cannot be kept is left out when it is run again."""
+    """Keeps it, each node its own, from the first event of the bus on.
+
+    One that cannot be kept is left out when it is run again.
+    """
 
     _store: Store
     _bus: Bus
@@ -84,7 +87,7 @@ class EventRecord:
 
     async def run(self) -> None:
         """Keep noteworthy events, and tell people of letters that died on the daemon's own account; until cancelled."""
-        async with self._bus.subscribe(max(self._read, self._bus.start), types=NOTEWORTHY) as events:
+        async with self._bus.subscribe(max(self._read, self._bus.start), types=NOTEWORTHY, here=True) as events:
             async for self._read, event in events:
                 if isinstance(event, Gap):
                     continue

@@ -218,7 +218,7 @@ class AgentRoutes:
         agent = await agent_at(self._services, query(request, PathQuery).path)
         if agent.kind == Kind.SYSTEM:
             raise ConflictError("AGENT_SYSTEM", f"ending {agent.path}: the daemon needs it")
-        if agent.id in self._services.supervisor.awake:
+        if self._services.supervisor.may_work(agent):
             await self._dismiss(agent)
         else:
             await self._store.agents.set_state(agent.id, "dead", "ended by the operator")

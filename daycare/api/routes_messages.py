@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daycare.actors.dropping import drop
 from daycare.actors.failures import Trouble
 from daycare.api.callers import Caller, caller_of, persons
 from daycare.api.described import With, described
@@ -195,7 +194,7 @@ class Messages:
         caller.check_path(wish.path)
         agent = await agent_at(self._services, wish.path)
         reason = f"dropped by {caller.user or self._services.owner}"
-        await drop(self._store.inbox, self._services.supervisor.awake, agent, wish.seq, reason)
+        await self._services.supervisor.dropping.drop(agent, wish.seq, reason)
         return answer({"dropped": wish.seq})
 
     @persons

@@ -123,21 +123,28 @@ class LiveSubscriptions(SocketPart):
         with scope:
             async with events:
                 while await events.waited(WS_PAUSE_S):
-                    while (message := _next(name, events)) is not None:
-                        await self._socket.send(message)
-                        if isinstance(message, EventGap) and message.missed and begun:
-                            self._socket.end(CloseCode.SLOW, f"events were missed: subscribe after {message.cursor}")
-                        begun = True
+                    while found := _next(name, events):
+                        for message in found:
+                            await self._socket.send(message)
+                            if isinstance(message, EventGap) and message.missed and begun:
+                                why = f"events were missed: subscribe after {message.cursor}"
+                                self._socket.end(CloseCode.SLOW, why)
+                            begun = True
 
 
-def _next(name: str, events: Subscription) -> LiveEvents | EventGap | None:
-    """Return the next message: as many events as are there and fit, or where some are missing."""
+def _next(name: str, events: Subscription) -> list[LiveEvents | EventGap]:
+    """Return the next messages: as many events as are there and fit, and where some are missing."""
     found: list[LiveEvent] = []
+    gap: EventGap | None = None
     size = 0
     while size < WS_EVENTS_BYTES and (item := events.take()) is not None:
         cursor, event = item
         if isinstance(event, Gap):
-            return EventGap(id=name, cursor=cursor, missed=event.missed)
+            gap = EventGap(id=name, cursor=cursor, missed=event.missed)
+            break
         found.append(LiveEvent(cursor, msgspec.Raw(_encode(event))))
         size += len(found[-1].event)
-    return LiveEvents(id=name, cursor=found[-1].cursor, events=found) if found else None
+    messages: list[LiveEvents | EventGap] = []
+    if found:
+        messages.append(LiveEvents(id=name, cursor=found[-1].cursor, events=found))
+    return [*messages, gap] if gap is not None else messages

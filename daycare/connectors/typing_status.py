@@ -37,7 +37,7 @@ from daycare.base.limits import PRESENCE_CALL_S, TURN_DEADLINE_S
 from daycare.base.path import Kind, Path
 from daycare.connectors.preview import Preview
 from daycare.observe import log
-from daycare.observe.bus import Bus
+from daycare.observe.bus import Bus, Gap
 
 PRESENCE_TURNS_MAX: Final = 256  # running turns shown to people at the same time, some 20 KB each; others are not shown
 PRESENCE_BATCH: Final = 256  # events looked at in one go: under a millisecond
@@ -195,7 +195,10 @@ class TypingStatus:
             else:
                 await bus.news()
 
-    def _heed(self, event: Event, nursery: trio.Nursery) -> None:
+    def _heed(self, event: Event | Gap, nursery: trio.Nursery) -> None:
+        if isinstance(event, Gap):
+            self._forget()
+            return
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)

@@ -2,7 +2,8 @@
 
 The bus keeps the last events in a ring. A reader is a position in it and nothing else; one that is too slow loses
 what the ring overwrote, is told how much, and goes on. Each event has a cursor, a number that grows by one; cursors
-start at `start`, so a daemon that hands in the wall time never gives a number twice, even over restarts.
+start at `start`, so a daemon that hands in the wall time never gives a number twice, even over restarts. Where
+several nodes share a store, watchers see what happens on all of them; who counts and keeps hears of its own node only.
 """
 
 from collections.abc import Callable, Collection
@@ -43,9 +44,11 @@ class Bus:
         self.dropped = 0
         self.subscribers = 0
         self._size = size
-        self._ring: list[Event | None] = [None] * size
+        self._ring: list[Event | Gap | None] = [None] * size
+        self._elsewhere = bytearray(size)  # beside the ring: what other nodes have told
         self._news: trio.Event | None = None  # made by whoever waits first, so that nobody waiting costs nothing
         self._taps: dict[type[Event], list[Callable[[Any], None]]] = {}
+        self.forgetting: Callable[[Collection[str]], None] | None = None  # told of traces that are forgotten here
 
     def tap(self, kind: type[E], heard: Callable[[E], None]) -> None:
         """Call `heard` at each event of a kind, which must be quick and never fail: for what counts."""
@@ -63,7 +66,16 @@ class Bus:
         event = _redacted(event)
         for tap in self._taps.get(type(event), ()):
             tap(event)
-        self._ring[self.cursor % self._size] = event
+        self._add(event, elsewhere=False)
+
+    def hear(self, found: "Event | Gap") -> None:
+        """Add what another node has told, for who watches: taps and who reads what is `here` do not get it."""
+        if not self.closed:
+            self._add(found, elsewhere=True)
+
+    def _add(self, found: "Event | Gap", *, elsewhere: bool) -> None:
+        at = self.cursor % self._size
+        self._ring[at], self._elsewhere[at] = found, elsewhere
         self.cursor += 1
         if self._news is not None:
             self._news.set()
@@ -71,9 +83,15 @@ class Bus:
 
     def forget(self, traces: Collection[str]) -> None:
         """Replace what is still here of these traces, so that nobody reads it any more."""
+        self.forget_here(traces)
+        if self.forgetting is not None:
+            self.forgetting(traces)
+
+    def forget_here(self, traces: Collection[str]) -> None:
+        """Replace what this node has of these traces."""
         for at in range(self.oldest, self.cursor):
             event = self.at(at)
-            if event.trace in traces:
+            if not isinstance(event, Gap) and event.trace in traces:
                 self._ring[at % self._size] = MemoryForgotten(at_ms=event.at_ms, memories=0, turns=0, versions=0)
 
     def subscribe(
@@ -81,13 +99,16 @@ class Bus:
         after: int | None = None,
         path: str | Collection[str] | None = None,
         types: frozenset[str] | None = None,
+        *,
+        here: bool = False,
     ) -> "Subscription":
         """Read events from the one that follows the cursor `after`, or, without it, from now on.
 
         `path` is one path, or `<path>/**` for it and all below, or several of these. `types` are names such as
-        `turn.finished`. Use it as `async with bus.subscribe() as events: async for cursor, event in events: ...`.
+        `turn.finished`. With `here` only what happens on this node.
+        Use it as `async with bus.subscribe() as events: async for cursor, event in events: ...`.
         """
-        return Subscription(self, after, path, types)
+        return Subscription(self, after, path, types, here=here)
 
     def close(self) -> None:
         """Let each subscriber end after what it has not read yet."""
@@ -96,8 +117,12 @@ class Bus:
             self._news.set()
             self._news = None
 
-    def at(self, position: int) -> Event:
-        """Return the event that follows the cursor `position`, which must lie within the ring."""
+    def is_here(self, position: int) -> bool:
+        """Whether what follows the cursor `position` happened on this node."""
+        return not self._elsewhere[position % self._size]
+
+    def at(self, position: int) -> "Event | Gap":
+        """Return what follows the cursor `position`, which must lie within the ring."""
         event = self._ring[position % self._size]
         assert event is not None and self.oldest <= position < self.cursor
         return event
@@ -113,7 +138,13 @@ class Subscription:
     """A reader's place in the ring: an async iterator of (cursor, event or `Gap`)."""
 
     def __init__(
-        self, bus: Bus, after: int | None, path: str | Collection[str] | None, types: frozenset[str] | None
+        self,
+        bus: Bus,
+        after: int | None,
+        path: str | Collection[str] | None,
+        types: frozenset[str] | None,
+        *,
+        here: bool,
     ) -> None:
         self._bus = bus
         self._position = bus.cursor if after is None else after
@@ -121,6 +152,7 @@ class Subscription:
         self._paths = None if paths is None else frozenset(each.removesuffix("/**") for each in paths)
         self._below = tuple(each.removesuffix("**") for each in paths or () if each.endswith("/**"))
         self._types = types
+        self._here = here
 
     async def __aenter__(self) -> Self:
         self._bus.subscribers += 1
@@ -162,9 +194,9 @@ class Subscription:
         if not bus.oldest <= self._position <= bus.cursor:
             return self._resume()
         while self._position < bus.cursor:
-            event = bus.at(self._position)
+            event, is_here = bus.at(self._position), bus.is_here(self._position)
             self._position += 1
-            if self._wants(event):
+            if (is_here or not self._here) and (isinstance(event, Gap) or self._wants(event)):
                 return self._position, event
         return None
 

@@ -256,7 +256,7 @@ _SAID: Final = "reply"  # the field that is conversation
 
 async def follow(bus: Bus) -> None:
     """Write each event that the bus has or gets as one line, until the bus is closed. Run one, in its own task."""
-    async with bus.subscribe(after=bus.start) as found:
+    async with bus.subscribe(after=bus.start, here=True) as found:
         async for _, event in found:
             try:
                 write(event)

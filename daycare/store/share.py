@@ -12,9 +12,11 @@ from typing import Any, ClassVar, Final
 import trio
 
 SHARDS: Final = 256
+_CURSORS: Final = 4_000_000_000_000
 LET_GO_S: Final = 5.0  # for what is cancelled to end: nothing of it waits for others
 
 Owns = Callable[[str], bool]
+Heard = Callable[[str | None], None]
 Gained = Callable[[Sequence[str]], None]
 
 
@@ -33,14 +35,37 @@ def chosen(shard: int, nodes: tuple[str, ...]) -> str:
     return max(nodes, key=lambda node: hashlib.sha256(f"{node}/{shard}".encode()).digest())
 
 
+def first_cursor(node: str) -> int:
+    """Return how far the cursors of a node's events lie behind those of others, so that one is not taken for another's.
+
+    A cursor is below 2**53, which JavaScript can count to: there is room for a thousand nodes that run until 2096.
+    """
+    return _CURSORS * (1 + int.from_bytes(hashlib.sha256(node.encode()).digest()[:4]) % 1_000) if node else 0
+
+
 class Share:
     """The share of a process that works alone: everything, for as long as it runs."""
 
     several: ClassVar = False
+    node = ""
     may_write = True  # what ends here is written by nobody else
 
     def __init__(self) -> None:
         self.ended: Callable[[], None] = lambda: None  # called once others have taken over from this node
+        self.heard: Heard = lambda text: None  # called with what another node tells; None: something may be lost
+
+    @property
+    def others(self) -> int:
+        """How many other nodes work now, as far as this one knows."""
+        return 0
+
+    async def tell(self, text: str) -> bool:
+        """Let the other nodes hear a text of ASCII, whole or not at all; return whether it went out.
+
+        It is lost on a node that is cut off, and it has no place among the commits. Whoever may connect to the
+        database can hear it, and say anything.
+        """
+        return False
 
     def owns(self, user: str) -> bool:
         """Whether a user's agents work here."""
@@ -87,12 +112,23 @@ class DividedShare(Share):
         self.paused = False
         self.working = trio.Event()
         self.leaving = False
+        self.members = 1  # nodes that work now, as far as this one knows
         self.report: Callable[[], Awaitable[Mapping[str, Any]]] | None = None
+        self.teller: Callable[[str], Awaitable[bool]] | None = None
         self.release: Callable[[], Awaitable[None]] | None = None
         self._changed = trio.Event()
         self._parts: dict[trio.CancelScope, tuple[str, trio.Event]] = {}
         self._gained: Gained | None = None
         self._lost: Callable[[], Awaitable[None]] | None = None
+
+    @property
+    def others(self) -> int:
+        """How many other nodes work now, as far as this one knows."""
+        return self.members - 1
+
+    async def tell(self, text: str) -> bool:
+        """Let the other nodes hear a text; see `Share`."""
+        return self.teller is not None and await self.teller(text)
 
     def owns(self, user: str) -> bool:
         """Whether a user's agents work here."""

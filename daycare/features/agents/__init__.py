@@ -35,7 +35,7 @@ class PermanentAgentsFeature(Feature):
 
         self._life_of = supervisor.life_of
         self._owner = core.owner
-        self.controls = PermanentAgents(core, granting, supervisor.awake, tools)
+        self.controls = PermanentAgents(core, granting, supervisor.may_work, tools)
 
     def tools(self) -> "Sequence[StructTool[Any]]":
         """Return the tools by which agents make and change permanent ones."""

@@ -31,20 +31,24 @@ _NO_BOUND: Final = 2**62  # a person may have as many agents as they like
 
 
 class PermanentAgents:
-    """Does it. One that has ended can be taken back for `[store] keep_days`; `awake` has the ids of agents at work.
+    """Does it. One that has ended can be taken back for `[store] keep_days`; `may_work` says which may be at work.
 
     `tools` returns the names of those that an agent has.
     """
 
     def __init__(
-        self, core: Core, granting: AgentGranting, awake: Container[str], tools: Callable[[Agent], Container[str]]
+        self,
+        core: Core,
+        granting: AgentGranting,
+        may_work: Callable[[Agent], bool],
+        tools: Callable[[Agent], Container[str]],
     ) -> None:
         self.directory = core.directory
         self.store = core.store
         self._router = core.router
         self._granting = granting
         self._permissions = granting.permissions
-        self._awake = awake
+        self._may_work = may_work
         self._clock = core.clock
         self._live = core.live
         self._tools = tools
@@ -153,7 +157,7 @@ class PermanentAgents:
 
     async def end(self, agent: Agent, reason: str) -> None:
         """End an agent: at once, or after what it is doing was stopped."""
-        if agent.id not in self._awake:
+        if not self._may_work(agent):
             await self.store.agents.set_state(agent.id, "dead", reason)
             return
         await self._router.post(

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.actors.directory import Directory
+from daycare.actors.elsewhere import WorkingTurn
 from daycare.actors.lifecycle import Life
 from daycare.actors.permission_checks import PermissionChecks
 from daycare.actors.supervisor import Supervisor
@@ -95,19 +96,23 @@ class TreeRoutes:
         for path in self._rows.parked(under, _BUSY_MAX):
             if caller.sees(path) and (agent := await self._store.agents.at(path)) is not None:
                 found.append(self._view(agent))
-        working = [lane for lane in self._supervisor.awake.values() if lane.life is Life.IN_TURN]
-        for lane in working:
+        here = [
+            WorkingTurn(lane.agent_id, lane.turn.turn, lane.turn.started_at, lane.turn.seqs)
+            for lane in self._supervisor.awake.values()
+            if lane.life is Life.IN_TURN and lane.turn is not None
+        ]
+        for turn in (*here, *self._supervisor.elsewhere.turns()):
             if len(found) >= 2 * _BUSY_MAX:
                 break
-            agent = await self._directory.get(lane.agent_id)
-            if not agent.path.startswith(inside) or not caller.sees(agent.path) or lane.turn is None:
+            agent = await self._directory.get(turn.agent_id)
+            if not agent.path.startswith(inside) or not caller.sees(agent.path):
                 continue
-            view, turn = self._view(agent), lane.turn
+            view = self._view(agent)
             text = ""
             if not (caller.own_only and is_subusers(agent.path)):  # whose conversation is theirs alone
                 rows = await self._store.inbox.rows(turn.seqs)
                 text = one_line(rows[0].envelope.text, _TEXT_MAX_CHARS) if rows else ""
-            view["works"] = RunningTurn(turn=turn.turn, since=turn.started_at, text=text)
+            view["works"] = RunningTurn(turn=turn.turn, since=turn.since, text=text)
             found.append(view)
         return found
 

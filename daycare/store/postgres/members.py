@@ -86,6 +86,7 @@ class NodeMembership:
         self.epoch = self.batch = 0
         self.behind = 0  # commits that were acknowledged, and are not there any more
         self.applied = self.number = 0
+        self.living = 1  # nodes, this one included, when it looked last
         self.sure_until = 0.0  # by the monotonic clock: how long this node may count on its lease
 
     def claim(self) -> None:
@@ -209,6 +210,7 @@ class NodeMembership:
                 return True
             nodes[str(node)] = working == "t"
         living = tuple(sorted(node for node, working in nodes.items() if working or node == self.name))
+        self.living = len(nodes)
         if not nodes.get(self.name, False):
             return True
         for shard, node, epoch in self._db.simple("SELECT shard, node, epoch FROM shards"):

@@ -58,6 +58,8 @@ class MemberWatch(ServerWatch):
         self._line = line
         self._news = tuple(news)
         share.release = self._release
+        share.teller = line.tell
+        line.heard = lambda text: share.heard(text)
 
     async def run(self) -> None:
         """Go on until closed."""
@@ -104,7 +106,9 @@ class MemberWatch(ServerWatch):
         while not share.leaving:
             self._line.shards = trio.Event()
             with suppress(UnavailableError, BusyError):
-                if await self._shared.alone(lambda db: self._member.is_to_divide()):
+                is_to_divide = await self._shared.alone(lambda db: self._member.is_to_divide())
+                share.members = self._member.living
+                if is_to_divide:
                     await self._settle()
             with trio.move_on_after(LOOK_S):
                 await self._line.shards.wait()
