@@ -89,7 +89,9 @@ class Daemon(Kernel):
         self.cron = Cron(core, tell, self.home.cron)
         self.tasks = Tasks(core, self.deliveries)
         self.signals = Signals(core, self.budgets, self.memory.documents)
-        outcomes = ApprovalMessages(store, self.approvals, bus, clock, self.connectors, self.sending.address)
+        outcomes = ApprovalMessages(
+            store, self.approvals, bus, clock, self.connectors, self.sending.address, self.linking
+        )
         self.approving = Approving(store, directory, self.approvals, outcomes, bus, live, clock, owner)
         self.budgeting = Budgeting(store, directory, self.budgets, clock, owner)
         self.exports = ExportEngine(
@@ -133,7 +135,8 @@ class Daemon(Kernel):
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
-        self.connections = Connections(self.host, self.extensions, self.reloading.reload)
+        self.connections = Connections(self.host, self.extensions, self.reloading.reload, self.linking.has)
+        self.relay.heard.append(self.connections.heard)
         configuration = ConfigurationFeature(self.home, self.reloading.reload)
         self.backups = BackingUp(Backups(self.home, live, store, clock))
         sweeps = {what: sweep for feature in able for what, sweep in feature.sweeps().items()}

@@ -35,6 +35,7 @@ from daycare.base.events import PairingRequested
 from daycare.base.limits import BATCH_MAX_ITEMS
 from daycare.base.messages import Envelope
 from daycare.base.path import FetchPolicy
+from daycare.base.roles import of_connector
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, InboxRow, OutboxRow, PairingRequest, Policy, Receipt, Taken, Turn, User
 from daycare.store.retry import with_retry
@@ -55,6 +56,7 @@ class Intake:
     bus: Bus
     clock: Clock
     hearing: list[Hear] = field(default_factory=list)
+    role_of: Callable[[str], str] = of_connector  # which node may commit the cursor of a connector
 
     async def accept(self, inbound: Inbound) -> Receipt:
         """Make what somebody said a committed message; when this returns, the platform may be told so.
@@ -92,7 +94,7 @@ class Intake:
             for item in batch:
                 entries.append(await self.admission.judge(connector, item, parts))
             rows = [entry.row for entry in entries if entry.row is not None]
-            taken = await self.store.intake.take(connector, rows, cursor)
+            taken = await self.store.intake.take(connector, rows, cursor, self.role_of(connector))
         finally:
             if taken is None:
                 self.admission.forgive(connector, entries)

@@ -11,6 +11,7 @@ import trio
 
 from daycare.actors.directory import Directory
 from daycare.actors.helpers import Helpers
+from daycare.actors.linking import Linking
 from daycare.actors.loop_guard import LoopGuard
 from daycare.actors.permission_checks import PermissionChecks
 from daycare.actors.ports import LanePorts
@@ -20,7 +21,7 @@ from daycare.actors.supervisor import Supervisor
 from daycare.actors.timers import TimerService
 from daycare.agent import tokens
 from daycare.agent.admission import Admission
-from daycare.agent.attachments import AttachedFiles
+from daycare.agent.attachments import AttachedFiles, connector_of
 from daycare.agent.behaviours import Behaviours
 from daycare.agent.commands import Commands
 from daycare.agent.context import Contexts
@@ -45,7 +46,6 @@ from daycare.agent.steps import Thinker
 from daycare.agent.wanted_files import WantedFiles
 from daycare.base.clock import TimeLimit
 from daycare.base.limits import OUTAGE_MAX_S
-from daycare.base.roles import CONNECTORS
 from daycare.config import Config
 from daycare.connectors.courier import Courier
 from daycare.connectors.host import Host
@@ -102,6 +102,7 @@ class Kernel:
         store.share.ended = partial(self.stop.ask, True, "other nodes have taken over its work")
         self._talk = NodeTalk(store.share, store.share.node, vault.derived("node talk"), self.started_at)
         self.relay, self.calls = EventRelay(self.bus, self._talk), NodeCalls(self._talk)
+        self.linking = Linking(store.share)
         self.connectors: dict[str, Connector] = {}  # plugins register theirs
         self.commands = Commands()
 
@@ -128,14 +129,17 @@ class Kernel:
         )
         replied, known = self.approvals.pending_reply_to, self.commands.has
         admission = Admission(store, self.directory, SenderRateLimit(), clock, replied, live, known)
-        self.intake = Intake(store, admission, self.router, bus, clock)
+        self.intake = Intake(store, admission, self.router, bus, clock, role_of=lambda name: self.linking.role_of(name))
 
     def _build_plugins(self, plugins: Sequence[Plugin]) -> None:
         self._held: CrashBreaker | None = None
         store, clock, config = self.store, self.clock, self.live.now
         self.host = Host(store, self.bus, clock, self.intake.receive, self.commands.listed)
         folder = self.home.path / "plugins"
-        around = Surroundings(folder, clock, store.secrets.get, self.vault.open, self.intake.accept, self.host)
+        around = Surroundings(
+            *(folder, clock, store.secrets.get, self.vault.open, self.intake.accept, self.host),
+            self.linking.while_had,
+        )
         self.extensions = Extensions(config, self.home.path, self.bus, around, self.connectors, plugins)
         self.intake.hearing.append(self.extensions.hooks.accepted)
         self.model_news = ModelEvents(self.bus, clock)
@@ -147,10 +151,12 @@ class Kernel:
             self.budgets,
             self.model_news.called,
         )
-        self.files = AttachedFiles(store, self.connectors)
+        self.files = AttachedFiles(store, self.connectors, self.linking)
         self.reacting = Reacting(store, self.connectors)
         self.catalogue = Catalogue(self.live, self.reacting.offered)
         self.extensions.hold(self._may_start)
+        self.extensions.place(store.share.while_held)
+        self.linking.role_of = self.extensions.role_of
         self.catalogue.add(tool for plugin in self.extensions.plugins for tool in plugin.tools)
         self.catalogue.own |= {tool.spec.name for tool in builtin.plugin.tools}
         self.offer = ToolOffer(self.live, self.catalogue.spec, tokens.of_tools)
@@ -251,7 +257,7 @@ class Kernel:
         outage = TimeLimit(clock, OUTAGE_MAX_S)
         self.sending = Sending(store, self.connectors, self.files, self.bus, clock, outage)
         self.delivery = Delivery(store, self.sending)
-        self.courier = Courier(store, self.connectors, self.delivery.deliver, clock, self.keeper)
+        self.courier = Courier(store, self.connectors, self.delivery.deliver, clock, self.keeper, self.linking)
         self.courier.gate = self._may_send
         self.typing_status = TypingStatus(
             self.bus,
@@ -259,6 +265,7 @@ class Kernel:
             lambda path, user, connector: self.sending.address(user, connector),
             lambda *of: with_retry(partial(store.intake.remember, *of)),
             lambda *of: with_retry(partial(store.intake.recall_all, *of)),
+            linking=self.linking,
         )
         self.replugging = Replugging(
             self.extensions,
@@ -295,26 +302,13 @@ class Kernel:
         return breaker
 
     async def _may_start(self, plugin: str) -> None:
-        """Return when a plugin may start: what connects with the world outside does on one node only."""
-        if plugin in self.extensions.pushing:
-            await self.store.share.until_held(CONNECTORS)
+        """Return when a plugin may start."""
         if self._held is not None:
             await self._held.plugin(plugin)
 
     async def _may_send(self, connector: str) -> None:
-        await self.store.share.until_held(CONNECTORS)
         if self._held is not None:
             await self._held.connector(connector)
-
-    async def _connect(self) -> None:
-        """Have the connectors for as long as this is called; they are another node's afterwards."""
-        try:
-            await trio.sleep_forever()
-        finally:
-            if not self.stop.event.is_set():
-                with trio.CancelScope(shield=True):
-                    self.courier.rest()
-                    await self.extensions.rest()
 
     def background(self) -> Background:
         """Return what runs beside the turns, by the name that people read when it crashes."""
@@ -329,13 +323,15 @@ class Kernel:
 
     def roles(self) -> Mapping[str, str]:
         """Return the roles of these parts where several nodes share the store; see `Feature`."""
-        own = ("delivery", "typing and previews", "notices", "record of events", "events of nodes", "calls of nodes")
-        return {**dict.fromkeys(own, ""), "files for other nodes": CONNECTORS}
+        own = ("timers", "delivery", "typing and previews", "notices", "record of events")
+        return dict.fromkeys((*own, "files for other nodes", "events of nodes", "calls of nodes"), "")
 
     def _of_several_nodes(self) -> Background:
+        def is_here(remote: str) -> bool:
+            return self.linking.has(connector_of(remote))
+
         return {
-            CONNECTORS: self._connect,
-            "files for other nodes": WantedFiles(self.store, self.files.fetch).run,
+            "files for other nodes": WantedFiles(self.store, is_here, self.files.fetch).run,
             "events of nodes": self.relay.run,
             "calls of nodes": self.calls.run,
         }

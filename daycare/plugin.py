@@ -250,6 +250,14 @@ class PluginContext(Protocol):
         """Tell how a connection is: shown by `status`, and an event when it changes."""
         ...
 
+    async def while_connected(self, connector: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run what connects one of the plugin's connectors, until it returns.
+
+        Where several nodes share a store that is one at a time: it is cancelled while the account is another node's,
+        and begun again here later.
+        """
+        ...
+
     def commands(self) -> Sequence[tuple[str, str]]:
         """Return (word, help) of each chat command, for a platform's menu."""
         ...
@@ -301,6 +309,9 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     under these settings (`msgspec.structs.replace(plugin, tools=...)`). `start` runs as long as the plugin lives: it is
     cancelled when the daemon stops, begun anew after a backoff when it raises, and may also return. `health` says in a
     few words how the plugin is, or raises. `wizard` is its step in `daycare init`.
+
+    Where several nodes share a store, a plugin with connectors that push is started on one of them. With `by_connector`
+    it is started on all, and connects each of its connectors within `context.while_connected`: each on one of them.
     """
 
     name: str
@@ -319,3 +330,4 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     start: Callable[[PluginContext], Awaitable[None]] | None = None
     health: Callable[[PluginContext], Awaitable[str]] | None = None
     wizard: SetupStep | None = None
+    by_connector: bool = False

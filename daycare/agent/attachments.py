@@ -13,6 +13,7 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
+from daycare.actors.linking import Linking
 from daycare.agent.blocks import block, one_line
 from daycare.agent.wanted_files import wanted
 from daycare.base.bounded import Bounded
@@ -20,7 +21,6 @@ from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError, StoreAwayError, UnavailableError
 from daycare.base.limits import FILE_MAX_BYTES, FILES_MAX, IMAGES_MAX_BYTES
 from daycare.base.messages import File, Image, Message, Origin, Part, Text
-from daycare.base.roles import CONNECTORS
 from daycare.formats import reading as formats
 from daycare.plugin import Attachment, Connector, Inbound, Outgoing, RemoteFile
 from daycare.store.sqlite.store import Store
@@ -52,6 +52,14 @@ class Remote(msgspec.Struct, frozen=True, array_like=True):
     reference: str
 
 
+_remote: Final = msgspec.json.Decoder(Remote).decode
+
+
+def connector_of(remote: str) -> str:
+    """Return the connector over which a file is fetched."""
+    return _remote(remote).connector
+
+
 def is_sound(file: File) -> bool:
     """Return whether a file is for the ears, by its type."""
     return file.media_type.startswith("audio/")
@@ -71,6 +79,7 @@ class AttachedFiles:
 
     store: Store
     connectors: Mapping[str, Connector]
+    linking: Linking
     _failed: Bounded[int, tuple[float, DaycareError]] = field(default_factory=lambda: Bounded(FETCH_FAILURES_MAX))
 
     async def get(self, file_id: int, user: str) -> File | None:
@@ -133,7 +142,7 @@ class AttachedFiles:
         if error is not None and trio.current_time() < until:
             raise error
         try:
-            if self.store.share.holds(CONNECTORS):
+            if self.linking.has(connector_of(remote)):
                 await self.fetch(file_id, user, remote)
             else:
                 await wanted(self.store, file_id, user, FETCH_DEADLINE_S)
@@ -144,7 +153,7 @@ class AttachedFiles:
     async def fetch(self, file_id: int, user: str, remote: str) -> None:
         """Fetch a file from its platform, and keep it. Raises what that says."""
         data: bytes | None = None
-        at = msgspec.json.decode(remote, type=Remote)
+        at = _remote(remote)
         if at.connector not in self.connectors:
             raise NotFoundError("CONNECTOR_GONE", f"fetching file {file_id}: there is no {at.connector} any more")
         with error_boundary("CONNECTOR_CRASHED", f"fetching file {file_id}"), trio.move_on_after(FETCH_DEADLINE_S):

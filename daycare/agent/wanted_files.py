@@ -37,10 +37,14 @@ async def wanted(store: Store, file_id: int, user: str, deadline_s: float) -> No
 
 
 class WantedFiles:
-    """Fetches what other nodes want, on the node that is connected. `fetch` keeps the bytes of a file."""
+    """Fetches what other nodes want, where it is `here` that its messenger is connected, by what says where it is.
 
-    def __init__(self, store: Store, fetch: Fetch) -> None:
+    `fetch` keeps the bytes of a file.
+    """
+
+    def __init__(self, store: Store, here: Callable[[str], bool], fetch: Fetch) -> None:
         self._store = store
+        self._here = here
         self._fetch = fetch
         self._under_way: set[str] = set()
 
@@ -61,6 +65,9 @@ class WantedFiles:
         try:
             remote = await self._store.files.remote(int(name), user)
             if remote is not None:
+                if not self._here(remote):
+                    self._under_way.discard(name)
+                    return
                 await self._fetch(int(name), user, remote)
         except DaycareError as error:
             log.logger().warning("file.not_fetched", file=name, reason=error.message)

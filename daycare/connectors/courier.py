@@ -8,11 +8,11 @@ from typing import Final
 
 import trio
 
+from daycare.actors.linking import Linking
 from daycare.base.clock import Clock, wait_s
 from daycare.base.error_boundary import origin_of, reason_of
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.limits import RETRY_MAX_S, STORE_RETRY_S
-from daycare.base.roles import CONNECTORS
 from daycare.observe import log
 from daycare.observe.keeper import Keeper
 from daycare.plugin import Connector
@@ -36,9 +36,16 @@ class Courier:
     """
 
     def __init__(
-        self, store: Store, connectors: Mapping[str, Connector], deliver: Deliver, clock: Clock, keeper: Keeper
+        self,
+        store: Store,
+        connectors: Mapping[str, Connector],
+        deliver: Deliver,
+        clock: Clock,
+        keeper: Keeper,
+        linking: Linking | None = None,
     ) -> None:
         self._store = store
+        self._linking = linking or Linking(store.share)
         self._keeper = keeper
         self._deliver = deliver
         self._clock = clock
@@ -72,12 +79,6 @@ class Courier:
                 self._served[name] = trio.CancelScope()
                 self._tasks.start_soon(self._serve_while, name, self._served[name])
 
-    def rest(self) -> None:
-        """Send nothing until the gate lets each connector pass again."""
-        for name in list(self._served):
-            self._served.pop(name).cancel()
-        self.connect()
-
     @asynccontextmanager
     async def quiet(self, names: Collection[str]) -> AsyncIterator[None]:
         """Send nothing over these connectors within the block; what is on its way has a moment to arrive."""
@@ -96,7 +97,8 @@ class Courier:
 
     async def _serve_while(self, name: str, scope: trio.CancelScope) -> None:
         with scope:
-            await self._keeper.keep(f"delivery over {name}", partial(self._serve, name))
+            serve = partial(self._linking.while_had, name, partial(self._serve, name))
+            await self._keeper.keep(f"delivery over {name}", serve)
 
     async def _serve(self, name: str) -> None:
         queues: dict[str, deque[int]] = {}  # by user: where they are is looked up when a reply goes out
@@ -142,7 +144,7 @@ class Courier:
 
     async def _try(self, row: OutboxRow) -> float | None:
         """Deliver a row; nothing that goes wrong with it concerns anybody else's."""
-        if not self._store.share.holds(CONNECTORS):
+        if not self._linking.has(row.connector):
             return STORE_RETRY_S  # another node does by now, or this one is about to find out
         try:
             return await self._deliver(row)

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import trio
 
+from daycare.actors.linking import Linking
 from daycare.base.connector import Capabilities, Connector
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import AwayError, BusyError, DaycareError, InvalidError, UnavailableError
@@ -38,6 +39,7 @@ from daycare.base.path import Kind, Path
 from daycare.connectors.preview import Preview
 from daycare.observe import log
 from daycare.observe.bus import Bus, Gap
+from daycare.store.share import Share
 
 PRESENCE_TURNS_MAX: Final = 256  # running turns shown to people at the same time, some 20 KB each; others are not shown
 PRESENCE_BATCH: Final = 256  # events looked at in one go: under a millisecond
@@ -119,7 +121,9 @@ class TypingStatus:
         *,
         progress: bool = True,
         stream: bool = True,
+        linking: Linking | None = None,
     ) -> None:
+        self._linking = linking or Linking(Share())
         self._bus = bus
         self._connectors, self._pushing = connectors, dict[str, Connector]()
         self._some = trio.Event()  # there is a connector that pushes
@@ -163,12 +167,27 @@ class TypingStatus:
         position = self._bus.cursor
         async with trio.open_nursery() as nursery:
             for name in self._pushing:  # before the first turn adds to them
-                left = await self._try(name, "recall", lambda name=name: self._recall_all(name, _LEFT))  # type: ignore[misc]
-                if isinstance(left, dict):
-                    nursery.start_soon(self._guard, name, "clear up", partial(self._clear_up, name, left))
+                if self._linking.several:
+                    nursery.start_soon(self._linking.while_had, name, partial(self._connected, name, nursery))
+                else:
+                    await self._recall(name, nursery)
             await self._follow(position, nursery)
             self._forget()
             nursery.cancel_scope.deadline = trio.current_time() + PRESENCE_CALL_S
+
+    async def _connected(self, name: str, nursery: trio.Nursery) -> None:
+        """Show turns over a connector for as long as it is this node's."""
+        await self._recall(name, nursery)
+        try:
+            await trio.sleep_forever()
+        finally:
+            for view in [each for each in self._views.values() if each.name == name]:
+                self._end(view.path, view.turn)
+
+    async def _recall(self, name: str, nursery: trio.Nursery) -> None:
+        left = await self._try(name, "recall", lambda: self._recall_all(name, _LEFT))
+        if isinstance(left, dict):
+            nursery.start_soon(self._guard, name, "clear up", partial(self._clear_up, name, left))
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -210,7 +229,7 @@ class TypingStatus:
         name = self._shown_at(event.path) or next((each for each in event.answers or () if each in self._pushing), "")
         if event.answers is not None and name not in event.answers:
             return  # asked in a terminal: nobody waits for it there
-        if name and self._tasks < PRESENCE_TURNS_MAX:
+        if name and self._linking.has(name) and self._tasks < PRESENCE_TURNS_MAX:
             self._tasks += 1
             view = self._views[event.path] = _View(
                 event, name, self._pushing[name], Preview(stream=self._stream, progress=self._progress)

@@ -3,8 +3,12 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from daycare.base.connector import Health
+from daycare.base.events import ConnectorHealth, Event
 from daycare.base.health import Finding
-from daycare.connectors.host import Host
+from daycare.connectors.host import NOTHING_RESTS, Host
 from daycare.feature import Feature
 from daycare.observe.metrics import Family, Gauge
 from daycare.plugins.extensions import Extensions
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
 _STATES: Final = ("off", "starting", "up", "away", "stalled", "conflict", "refused", "held")
+_ELSEWHERE: Final = Health(state="off", reason="another node is connected")
 _FINE: Final = ("up", "off", "starting")  # of a connection: `starting` for long becomes another state
 
 
@@ -22,10 +27,18 @@ class Connections(Feature):
 
     name = "connectors"
 
-    def __init__(self, host: Host, extensions: Extensions, restart: Callable[[str], Awaitable[object]]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        extensions: Extensions,
+        restart: Callable[[str], Awaitable[object]],
+        here: Callable[[str], bool],
+    ) -> None:
         self._host = host
+        self._here = here
         self._extensions = extensions
         self._restart = restart
+        self._heard: dict[str, Health] = {}  # of connections that are another node's
 
     def wrong(self) -> Mapping[str, Mapping[str, Any]]:
         """Return those that do not work, by name."""
@@ -34,7 +47,7 @@ class Connections(Feature):
     async def status(self) -> Mapping[str, Any]:
         """Return what `GET /v1/status` shows of each."""
         extensions = self._extensions
-        return self._host.status(extensions.connectors, {} if extensions.runs else extensions.at_rest())
+        return self._states({} if extensions.runs else extensions.at_rest())
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/connectors` and `/v1/plugins`."""
@@ -68,5 +81,15 @@ class Connections(Feature):
             since.set(name, value=each["since"] / 1000)
         return state, since
 
-    def _states(self) -> dict[str, dict[str, Any]]:
-        return self._host.status(self._extensions.connectors)
+    def heard(self, event: Event) -> None:
+        """Learn from an event of another node how its connections are."""
+        if isinstance(event, ConnectorHealth):
+            self._heard[event.connector] = Health(state=event.state, reason=event.reason, hint=event.hint)  # type: ignore[arg-type]
+
+    def _states(self, at_rest: Mapping[str, Health] = NOTHING_RESTS) -> dict[str, dict[str, Any]]:
+        found = self._host.status(self._extensions.connectors, at_rest)
+        if not at_rest:
+            for name in self._extensions.elsewhere(self._here):
+                health = self._heard.get(name, _ELSEWHERE)
+                found[name] = {**msgspec.to_builtins(health), "since": 0}
+        return found

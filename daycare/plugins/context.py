@@ -64,6 +64,7 @@ class Surroundings:
     unseal: Callable[[bytes], str]
     accept: Callable[[Inbound], Awaitable[Receipt]]
     host: ConnectionHost | None = None  # none where plugins are only looked at
+    while_connected: Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]] | None = None
 
 
 class HostContext:
@@ -164,6 +165,14 @@ class HostContext:
             connector, health = foreign.line(connector), handed_in.health(health)
         self._check(connector)
         self._host.report(connector, health)
+
+    async def while_connected(self, connector: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run what connects one of the plugin's connectors."""
+        self._check(connector)
+        if self._around.while_connected is None:
+            await run()
+        else:
+            await self._around.while_connected(connector, run)
 
     def commands(self) -> Sequence[tuple[str, str]]:
         """Return the chat commands."""

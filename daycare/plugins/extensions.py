@@ -12,6 +12,7 @@ from daycare.agent.hooks import Hooked, Hooks
 from daycare.base.connector import Health
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, NotFoundError
+from daycare.base.roles import of_connector
 from daycare.config import Config, plugin_settings
 from daycare.observe.bus import Bus
 from daycare.plugin import Connector, Plugin
@@ -99,10 +100,24 @@ class Extensions:
             task_status.started()
             await self._running.run()
 
-    async def rest(self) -> None:
-        """End the plugins that connect with the world outside; each waits at the gate to start again."""
-        for each in [one for one in self._admitted if one.plugin.name in self.pushing]:
-            await self._running.change(each, each)
+    def role_of(self, connector: str) -> str:
+        """Return the role of the node that is connected with an account: its own, or that of all of its plugin's."""
+        for each in self._admitted:
+            if connector in each.connectors:
+                return of_connector(connector if each.plugin.by_connector else each.plugin.name)
+        return of_connector(connector)
+
+    def place(self, while_held: Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]) -> None:
+        """Let each plugin that connects with the world outside run while `while_held` of its role runs it."""
+
+        async def run(plugin: str, live: Callable[[], Awaitable[None]]) -> None:
+            by_itself = any(each.plugin.by_connector for each in self._admitted if each.plugin.name == plugin)
+            if plugin in self.pushing and not by_itself:
+                await while_held(of_connector(plugin), live)
+            else:
+                await live()
+
+        self._running.place = run
 
     async def stop(self) -> None:
         """Let hooks hear the last of it and plugins say goodbye; takes 8 s at most, and sets `ended`."""
@@ -160,6 +175,10 @@ class Extensions:
         """Tell of sections whose plugins do not exist, as config.toml has them now."""
         found = [one for one in self._running.left_out if not _is_orphan(one)]
         self._running.left_out = found + orphans(config.plugins.settings, self._found, config.plugins.disable)
+
+    def elsewhere(self, has: Callable[[str], bool]) -> list[str]:
+        """Return the connectors that push which this node does not have."""
+        return [name for names in self.pushing.values() for name in names if not has(name)]
 
     def at_rest(self) -> dict[str, Health]:
         """Return how connections with the world outside are while plugins do not run, by the connectors' names."""

@@ -24,6 +24,13 @@ PLUGIN_HEALTH_S: Final = 5.0
 PLUGIN_STEADY_S: Final = 300.0  # a plugin that ran for so long begins its backoff again
 
 
+Place = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
+
+
+async def _anywhere(plugin: str, run: Callable[[], Awaitable[None]]) -> None:
+    await run()
+
+
 @dataclass
 class PluginLife:
     """One plugin's life. `state` is `stopped`, `held` (may not start yet), `running`, `failed` (waits for a start)."""
@@ -49,6 +56,7 @@ class Running:
         self._clock = clock
         self._tasks: trio.Nursery | None = None  # open while plugins may start
         self.gate: Callable[[str], Awaitable[None]] | None = None  # returns when a plugin may start
+        self.place: Place = _anywhere  # runs a plugin while it is to run here
 
     async def run(self) -> None:
         """Run all plugins until cancelled or stopped. Nothing that one of them does ends this or another."""
@@ -116,7 +124,7 @@ class Running:
                     await self.gate(life.admitted.plugin.name)
                 while True:
                     began = trio.current_time()
-                    problem = await self._live(life)
+                    problem = await self._placed(life)
                     if trio.current_time() - began >= PLUGIN_STEADY_S:
                         delay_s = RETRY_BASE_S
                     life.crashes += 1
@@ -128,6 +136,20 @@ class Running:
         finally:
             life.state = "stopped"
             life.ended.set()
+
+    async def _placed(self, life: PluginLife) -> DaycareError:
+        """Run a plugin, while it is to run here, until it crashes; return of what."""
+        found: list[DaycareError] = []
+
+        async def live() -> None:
+            try:
+                found.append(await self._live(life))
+            finally:
+                life.state = "held"
+
+        life.state = "held"
+        await self.place(life.admitted.plugin.name, live)
+        return found[0]
 
     async def _live(self, life: PluginLife) -> DaycareError:
         """Run a plugin until it crashes; return of what."""

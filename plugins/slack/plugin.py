@@ -22,7 +22,7 @@ def _setup(context: PluginContext) -> Plugin:
     async def start(context: PluginContext) -> None:
         async with trio.open_nursery() as nursery:
             for task in tasks:
-                nursery.start_soon(task.run)
+                nursery.start_soon(context.while_connected, task.name, task.run)
 
     async def health(context: PluginContext) -> str:
         return ", ".join(f"{task.name}: {task.state}" for task in tasks)
@@ -42,4 +42,5 @@ plugin = Plugin(
     config=SlackSettings,
     setup=_setup,
     wizard=STEP,
+    by_connector=True,
 )

@@ -22,7 +22,7 @@ def _setup(context: PluginContext) -> Plugin:
     async def start(context: PluginContext) -> None:
         async with trio.open_nursery() as nursery:
             for bot in bots:
-                nursery.start_soon(bot.run)
+                nursery.start_soon(context.while_connected, bot.name, bot.run)
 
     async def health(context: PluginContext) -> str:
         return ", ".join(f"{bot.name}: {bot.monitor.state}" for bot in bots)
@@ -41,4 +41,5 @@ plugin = Plugin(
     config=TelegramSettings,
     setup=_setup,
     wizard=STEP,
+    by_connector=True,
 )

@@ -15,6 +15,7 @@ import trio.testing
 
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
+from daycare.actors.linking import Linking
 from daycare.actors.permission_checks import PermissionChecks
 from daycare.actors.ports import LanePorts
 from daycare.actors.router import Posted, Router
@@ -392,7 +393,7 @@ async def open_api(
                 Steering(store, bus, run, status, reload),
             ],
             heartbeats=signals.heartbeats,
-            files=AttachedFiles(store, {}),
+            files=AttachedFiles(store, {}, Linking(store.share)),
         )
         shutdown, ended = trio.Event(), trio.Event()
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from daycare.base.errors import BrokenError, UnavailableError
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
-from daycare.base.roles import CONNECTORS
+from daycare.base.roles import of_connector
 from daycare.features import open_store
 from daycare.settings import NodeSection
 from daycare.store.moving import note as notes
@@ -19,7 +20,7 @@ from daycare.store.moving.note import MoveNote, State
 from daycare.store.postgres import schema
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.location import ServerLocation
-from daycare.store.records import Commit, NewAgent, User
+from daycare.store.records import Commit, NewAgent, NewTimer, User
 from daycare.store.share import DividedShare
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import open_vault
@@ -142,13 +143,45 @@ async def test_what_was_read_of_users_is_read_again_once_another_node_has_change
 
 async def test_a_cursor_is_committed_by_the_node_alone_that_is_connected(tmp_path: Path) -> None:
     async with two(tmp_path) as (a, b):
-        holder, other = (a, b) if a.share.holds(CONNECTORS) else (b, a)
-        assert not other.share.holds(CONNECTORS)
-        await holder.intake.take("telegram", [], "7")
-        with pytest.raises(UnavailableError) as refused:
-            await other.intake.take("telegram", [], "8")
-        assert refused.value.code == "CONNECTOR_MOVED"
-        assert await other.intake.recall("telegram") == "7"
+        names = [f"telegram-{number}" for number in range(64)]
+        assert {store.share.holds(of_connector(name)) for name in names for store in (a, b)} == {True, False}
+        for name in (names[0], next(each for each in names if a.share.holds(of_connector(each)))):
+            holder, other = (a, b) if a.share.holds(of_connector(name)) else (b, a)
+            assert not other.share.holds(of_connector(name))
+            await holder.intake.take(name, [], "7")
+            with pytest.raises(UnavailableError) as refused:
+                await other.intake.take(name, [], "8")
+            assert refused.value.code == "CONNECTOR_MOVED"
+            assert await other.intake.recall(name) == "7"
+
+
+async def test_a_plugin_that_connects_all_its_accounts_together_has_one_role_for_them(tmp_path: Path) -> None:
+    async with two(tmp_path) as (a, b):
+        role = of_connector("bridge")
+        holder, other = (a, b) if a.share.holds(role) else (b, a)
+        for name in ("bridge-x", "bridge-y", "bridge-z"):
+            await holder.intake.take(name, [], "7", role)
+            with pytest.raises(UnavailableError):
+                await other.intake.take(name, [], "8", role)
+
+
+async def test_what_is_due_is_seen_to_by_the_node_of_its_user_and_no_other(tmp_path: Path) -> None:
+    async with two(tmp_path) as (a, b):
+        for number, store in enumerate((a, b)):
+            user = someone(store)
+            await agent_of(a, user)
+            agent = await a.agents.at(f"/{user}/agent/x")
+            assert agent is not None
+            envelope = replace(message(user, f"timer {number}"), agent_id=agent.id)
+            await b.timers.add(NewTimer(agent_id=agent.id, key="t", due_at=10 + number, envelope=envelope))
+        with trio.fail_after(DEADLINE_S):
+            while await a.timers.next_due() != 10:
+                await trio.sleep(0.02)
+        assert await b.timers.next_due() == 11
+        assert await b.timers.fire(100, 10) == 1
+        assert await a.timers.find(), "the other waits for its node"
+        assert await a.timers.fire(100, 10) == 1
+        assert not await a.timers.find()
 
 
 async def test_leases_are_the_servers_matter_whatever_the_clock_of_a_node_says(

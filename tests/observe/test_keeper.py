@@ -37,7 +37,7 @@ async def test_a_part_that_crashes_is_started_again_after_growing_pauses(autojum
     await keeper.keep("a part", part)
     pauses = [round(after - before) for before, after in pairwise(starts)]
     assert pauses == [1, 4, 16, 64, 256, RETRY_MAX_S, RETRY_MAX_S]
-    assert [bus.at(at).alert for at in range(bus.cursor)] == [True, *[False] * 6]  # type: ignore[attr-defined]
+    assert [bus.at(at).alert for at in range(bus.cursor)] == [True, *[False] * 6]  # type: ignore[union-attr]
 
 
 async def test_a_part_that_crashes_for_a_week_is_still_started_again(autojump_clock: object) -> None:
@@ -65,7 +65,7 @@ async def test_a_part_that_ran_steadily_since_begins_its_pauses_again_and_is_tol
         raise ValueError("no")
 
     await keeper.keep("a part", part)
-    assert [(event.retry_in_s, event.alert) for event in map(bus.at, range(bus.cursor))] == [(1.0, True)] * 2  # type: ignore[attr-defined]
+    assert [(event.retry_in_s, event.alert) for event in map(bus.at, range(bus.cursor))] == [(1.0, True)] * 2  # type: ignore[union-attr]
 
 
 async def test_a_crash_in_a_nursery_of_a_part_is_kept_too_and_a_cancelled_part_ends(autojump_clock: object) -> None:

@@ -97,6 +97,9 @@ class Host:
     def report(self, connector: str, health: Health) -> None:
         self.healths.append((trio.current_time(), health))
 
+    async def while_connected(self, connector: str, run: Callable[[], Awaitable[None]]) -> None:
+        await run()
+
     def commands(self) -> Sequence[tuple[str, str]]:
         return [("help", "What you can say"), ("stop", "Stop what is running")]
 

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from daycare.base.roles import CONNECTORS
 from daycare.feature import Feature
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class Approving(Feature):
     """All of it."""
 
     name = "approvals"
-    roles: ClassVar = {"approval messages": CONNECTORS}
+    roles: ClassVar = {"approval messages": ""}
 
     def __init__(
         self,

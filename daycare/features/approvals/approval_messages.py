@@ -8,6 +8,7 @@ from typing import Final
 
 import trio
 
+from daycare.actors.linking import Linking
 from daycare.base.clock import Clock
 from daycare.base.connector import Connector
 from daycare.base.error_boundary import error_boundary
@@ -40,8 +41,10 @@ class ApprovalMessages:
         clock: Clock,
         connectors: Mapping[str, Connector],
         target: Callable[[str, str], Awaitable[str | None]],
+        linking: Linking | None = None,
     ) -> None:
         self._store = store
+        self._linking = linking or Linking(store.share)
         self._rows = store.of(ApprovalRows)
         self._service = service
         self._bus = bus
@@ -77,7 +80,8 @@ class ApprovalMessages:
         left: list[float] = []
         away = set[str]()
         oldest_ms = self._clock.now_ms() - round(1000 * (APPROVAL_S + OUTAGE_MAX_S))
-        for no, outbox in await self._rows.outlived(list(self._pushing), oldest_ms):
+        here = [name for name in self._pushing if self._linking.has(name)]
+        for no, outbox in await self._rows.outlived(here, oldest_ms) if here else ():
             row, it = await self._store.outbox.get(outbox), await self._rows.get(no)
             if row is None or it is None or row.connector in away:
                 continue

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from daycare.feature import Core, Feature
 
@@ -19,6 +19,7 @@ class Cron(Feature):
     """All of it. `tell(user, text, topic, path)` lets a person know of something; `folder` has the files of jobs."""
 
     name = "cron"
+    roles: ClassVar = {"schedule": ""}  # each node sees to its own users
 
     def __init__(self, core: Core, tell: Callable[[str, str, str, str], Awaitable[None]], folder: Path) -> None:
         from daycare.features.cron import jobs

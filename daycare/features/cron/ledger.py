@@ -120,7 +120,9 @@ def by_hand(tx: Tx, job: CronJob, now_ms: int, parameters: dict[str, Any]) -> Cr
 def rewind(tx: Tx, now_ms: int, sooner: Sequence[tuple[int, int, int]]) -> None:
     """Forget what was missed in a future that is to come again, and let jobs be due in it."""
     tx.run(
-        "DELETE FROM cron_runs WHERE state IN ('missed', 'skipped') AND due_at > ? AND created_at > ?", (now_ms, now_ms)
+        "DELETE FROM cron_runs WHERE state IN ('missed', 'skipped') AND due_at > ? AND created_at > ?"
+        " /* nodes: AND mine(user) */",
+        (now_ms, now_ms),
     )
     for no, revision, next_at in sooner:
         tx.run(

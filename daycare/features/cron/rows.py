@@ -152,7 +152,7 @@ class CronRows(Rows):
             jobs=counted(self._reader, "cron.jobs"),
             paused=counted(self._reader, "cron.paused"),
             running=count(self._reader, running),
-            next_at=await self.next_due(),
+            next_at=self._number("SELECT min(next_at) FROM cron_jobs WHERE next_at IS NOT NULL"),
         )
 
     async def orphans(self, limit: int) -> list[tuple[str, str, str]]:
@@ -160,7 +160,8 @@ class CronRows(Rows):
         rows = self._reader.execute(
             "SELECT id, path, user FROM agents a WHERE kind = 'cron' AND state <> 'dead'"
             " AND EXISTS (SELECT 1 FROM cron_jobs j WHERE j.path = a.path)"
-            " AND NOT EXISTS (SELECT 1 FROM cron_jobs j WHERE j.path = a.path AND j.removed_at IS NULL) LIMIT ?",
+            " AND NOT EXISTS (SELECT 1 FROM cron_jobs j WHERE j.path = a.path AND j.removed_at IS NULL)"
+            " /* nodes: AND mine(user) */ LIMIT ?",
             (limit,),
         ).fetchall()
         return [(str(row[0]), str(row[1]), str(row[2])) for row in rows]
@@ -168,12 +169,17 @@ class CronRows(Rows):
     # -- time --------------------------------------------------------------------------------------------------------
 
     async def due(self, now_ms: int, limit: int) -> list[CronJob]:
-        """Return jobs that are due by `now_ms`, soonest first."""
-        return JOBS.find(self._reader, "next_at <= ? ORDER BY next_at, no LIMIT ?", (now_ms, limit))
+        """Return jobs of this node's users that are due by `now_ms`, soonest first."""
+        return JOBS.find(
+            self._reader, "next_at <= ? /* nodes: AND mine(user) */ ORDER BY next_at, no LIMIT ?", (now_ms, limit)
+        )
 
     async def next_due(self) -> int | None:
-        """Return the earliest time at which a job is due."""
-        return self._number("SELECT min(next_at) FROM cron_jobs WHERE next_at IS NOT NULL")
+        """Return the earliest time at which a job of this node's users is due."""
+        return self._number(
+            "SELECT next_at FROM cron_jobs WHERE next_at IS NOT NULL /* nodes: AND mine(user) */"
+            " ORDER BY next_at LIMIT 1"
+        )
 
     async def fire(self, firings: Sequence[CronFiring]) -> list[CronRun]:
         """Record due times, post what is to be posted and move the jobs on, all or nothing; return the new rows.
@@ -189,18 +195,23 @@ class CronRows(Rows):
         return await self._write(run, 4096 * len(firings))
 
     async def waiting(self, now_ms: int, limit: int) -> list[CronRun]:
-        """Return runs that wait to be posted and whose time has come, soonest first, late ones behind all others."""
+        """Return runs that wait to be posted and whose time has come, soonest first, late ones behind all others.
+
+        Those of this node's users.
+        """
         return RUNS.find(
             self._reader,
             # What waits longer than any pause does so because the clock was set back.
-            "r.state = 'waiting' AND (r.post_at <= ?1 OR r.post_at > ?2)"
+            "r.state = 'waiting' AND (r.post_at <= ?1 OR r.post_at > ?2) /* nodes: AND mine(r.user) */"
             " ORDER BY r.by_hand = 0 AND r.attempt = 0, r.post_at, r.no LIMIT ?3",  # late ones have time
             (now_ms, now_ms + int(CRON_RETRY_MAX_S * 1000), limit),
         )
 
     async def next_post(self) -> int | None:
-        """Return the earliest time at which a run that waits is to be posted."""
-        return self._number("SELECT min(post_at) FROM cron_runs WHERE state = 'waiting'")
+        """Return the earliest time at which a run of this node's users that waits is to be posted."""
+        return self._number(
+            "SELECT post_at FROM cron_runs WHERE state = 'waiting' /* nodes: AND mine(user) */ ORDER BY post_at LIMIT 1"
+        )
 
     async def post(self, no: int, post: CronPost) -> CronRun | None:
         """Post a waiting run; None if it waits no more. `overlap` and a full inbox as for `fire`."""
@@ -223,7 +234,9 @@ class CronRows(Rows):
 
     async def ahead(self, now_ms: int, *, after: int, limit: int) -> list[CronJob]:
         """Return jobs whose next time was decided on later than this, in order of number, from behind `after` on."""
-        decided_later = "updated_at > ? AND next_at IS NOT NULL AND no > ? ORDER BY no LIMIT ?"
+        decided_later = (
+            "updated_at > ? AND next_at IS NOT NULL AND no > ? /* nodes: AND mine(user) */ ORDER BY no LIMIT ?"
+        )
         return JOBS.find(self._reader, decided_later, (now_ms, after, limit))
 
     async def rewind(self, now_ms: int, sooner: Sequence[tuple[int, int, int]]) -> None:

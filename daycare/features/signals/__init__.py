@@ -1,7 +1,7 @@
 """Signals and heartbeats: what sends each signal to all agents of its user that want it, and what lets hearts beat."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from daycare.feature import Core, Feature
 
@@ -19,6 +19,7 @@ class Signals(Feature):
     """All of it. What a heart is to look at is among `documents`, and what it may cost in `budgets`."""
 
     name = "signals"
+    roles: ClassVar = {"signals": ""}  # each node sees to its own users
 
     def __init__(self, core: Core, budgets: "Budgets", documents: "Documents") -> None:
         from daycare.features.signals.heartbeats import HeartbeatControls, Heartbeats

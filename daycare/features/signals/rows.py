@@ -77,18 +77,21 @@ class SignalRows(Rows):
         return await self._write(lambda tx: lives.send(tx, new), len(new.data))
 
     async def due(self, now_ms: int, limit: int) -> list[Signal]:
-        """Return waiting signals whose time has come, the earliest first."""
+        """Return waiting signals of this node's users whose time has come, the earliest first."""
         return SIGNALS.find(
             self._reader,
             # What is to tell of idleness waits for no longer than that takes: else the clock was ahead when it was set.
-            "state = 'waiting' AND (due_at <= ?1 OR due_at > ?2 AND origin = 'system') ORDER BY due_at, no LIMIT ?3",
+            "state = 'waiting' AND (due_at <= ?1 OR due_at > ?2 AND origin = 'system') /* nodes: AND mine(user) */"
+            " ORDER BY due_at, no LIMIT ?3",
             (now_ms, now_ms + int(SIGNAL_IDLE_S * 1000), limit),
         )
 
     async def next_due(self) -> int | None:
         """Return when the earliest waiting signal is due."""
-        row = self._reader.execute("SELECT min(due_at) FROM signals WHERE state = 'waiting'").fetchone()
-        return None if row is None or row[0] is None else int(row[0])
+        row = self._reader.execute(
+            "SELECT due_at FROM signals WHERE state = 'waiting' /* nodes: AND mine(user) */ ORDER BY due_at LIMIT 1"
+        ).fetchone()
+        return None if row is None else int(row[0])
 
     async def fire(self, no: int, planned: Sequence[PlannedDelivery]) -> Fired:
         """End a signal together with all its messages, once: a repeat returns it as it is, and no message.

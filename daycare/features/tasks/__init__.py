@@ -1,7 +1,7 @@
 """Tasks: what people and agents do with them, and what tells those who asked when one has not ended well."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from daycare.feature import Core, Feature
 
@@ -19,6 +19,7 @@ class Tasks(Feature):
     """All of it. Tasks are kept for `[store] keep_days` after their end."""
 
     name = "tasks"
+    roles: ClassVar = {"tasks": ""}  # each node sees to its own users
 
     def __init__(self, core: Core, deliveries: "Deliveries") -> None:
         from daycare.features.tasks.service import TaskControls, TaskEnds

@@ -148,8 +148,12 @@ class TaskRows(Rows):
         return await self._write(lambda tx: _progress(tx, agent_id, text, key, origins), len(text))
 
     async def unsettled(self, limit: int) -> list[Task]:
-        """Return tasks that have ended and are not settled, oldest first."""
-        return _TASKS.find(self._reader, "t.settled = 0 AND t.ended_at IS NOT NULL ORDER BY t.no LIMIT ?", (limit,))
+        """Return tasks of this node's users that have ended and are not settled, oldest first."""
+        return _TASKS.find(
+            self._reader,
+            "t.settled = 0 AND t.ended_at IS NOT NULL /* nodes: AND mine(t.user) */ ORDER BY t.no LIMIT ?",
+            (limit,),
+        )
 
     async def settle(self, no: int, dismissal: Envelope, told: ForwardedReply | None, note: Envelope | None) -> bool:
         """Let whoever asked know how a task ended, and its agent go, together; once: False if that was done before."""

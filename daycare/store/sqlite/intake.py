@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from daycare.base.errors import BusyError, DaycareError, InvalidError, UnavailableError
 from daycare.base.limits import FRAGMENT_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, Lane
-from daycare.base.roles import CONNECTORS
+from daycare.base.roles import of_connector
 from daycare.store.records import Arrival, Fragment, PairingRequest, Taken
 from daycare.store.sqlite import inbox, letters, mailbox, people, strangers
 from daycare.store.sqlite.writer import Tx, Writer
@@ -28,17 +28,21 @@ class IntakeStore:
         self._reader = reader
 
     async def take(
-        self, connector: str, entries: Sequence[Arrival | PairingRequest | Fragment], cursor: str = ""
+        self,
+        connector: str,
+        entries: Sequence[Arrival | PairingRequest | Fragment],
+        cursor: str = "",
+        role: str = "",
     ) -> list[Taken]:
         """Commit a batch in order together with the cursor, all or nothing; return what became of each.
 
         Idempotent by the keys of messages and fragments. A message for a full inbox becomes a dead letter that can be
         replayed. An edit of an answered message becomes a NOTE. Strangers are only counted. Raises `UnavailableError`
-        CONNECTOR_MOVED with a cursor on a node that is not the one which is connected.
+        CONNECTOR_MOVED with a cursor on a node without the `role`, that of the connector by its name if none is given.
         """
 
         def run(tx: Tx) -> list[Taken]:
-            if cursor and not tx.holds(CONNECTORS):
+            if cursor and not tx.holds(role or of_connector(connector)):
                 raise UnavailableError(
                     "CONNECTOR_MOVED",
                     f"receiving over {connector}: another node is connected with it by now",

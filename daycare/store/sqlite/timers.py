@@ -32,22 +32,25 @@ class Timers:
         return await self._write(lambda tx: add(tx, timer))
 
     async def next_due(self) -> int | None:
-        """Return the wall time in ms of the earliest timer."""
-        row = self._reader.execute("SELECT min(due_at) FROM timers").fetchone()
-        return None if row is None or row[0] is None else int(row[0])
+        """Return the wall time in ms of the earliest timer, of this node's users."""
+        row = self._reader.execute(
+            "SELECT due_at FROM timers WHERE due_at >= 0 /* nodes: AND mine(user) */ ORDER BY due_at LIMIT 1"
+        ).fetchone()
+        return None if row is None else int(row[0])
 
     async def fire(self, now_ms: int, limit: int) -> int:
         """Post what is due by `now_ms`, soonest first, and delete it, together; return how many fired.
 
-        What its inbox refuses becomes a dead letter; so a timer never stands in the way of the next.
+        That is of this node's users. What an inbox refuses becomes a dead letter; so a timer never stands in the way of
+        the next.
         """
         return await self._write(lambda tx: _fire(tx, now_ms, limit))
 
     async def rewind(self, now_ms: int) -> int:
         """Let what was set later than now, by a clock that was ahead, have been set now; return how many timers.
 
-        That is about deadlines, such as of an answer or a task, which wait for as long again. A message that somebody
-        wants at a time, such as a reminder, stays at that time.
+        It is about deadlines of this node's users, such as of an answer or a task, which wait for as long again. A
+        message that somebody wants at a time, such as a reminder, stays at that time.
         """
         return await self._write(lambda tx: _rewind(tx, now_ms))
 
@@ -127,7 +130,8 @@ def _about(tx: Tx, agent_id: str, it: Envelope) -> dict[str, Any]:
 
 def _fire(tx: Tx, now_ms: int, limit: int) -> int:
     rows = tx.db.execute(
-        "SELECT no, agent_id, user, origin, envelope FROM timers WHERE due_at <= ? ORDER BY due_at, no LIMIT ?",
+        "SELECT no, agent_id, user, origin, envelope FROM timers WHERE due_at <= ?"
+        " /* nodes: AND mine(user) */ ORDER BY due_at, no LIMIT ?",
         (now_ms, limit),
     ).fetchall()
     for no, agent_id, user, origin, text in rows:
@@ -153,7 +157,7 @@ def _rewind(tx: Tx, now_ms: int) -> int:
     tx.run(
         # On the control lane are deadlines; messages are reminders, and those of apps.
         "UPDATE timers SET due_at = due_at - created_at + ?1, created_at = ?1"
-        " WHERE created_at > ?1 AND envelope ->> 'lane' = ?2",
+        " WHERE created_at > ?1 AND envelope ->> 'lane' = ?2 /* nodes: AND mine(user) */",
         (now_ms, int(Lane.CONTROL)),
     )
     moved = tx.db.changes()
