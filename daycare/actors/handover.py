@@ -39,8 +39,9 @@ class Handover:
     async def suspend(self, turns: Iterable[int], within_s: float) -> None:
         """Take back the attempts of turns that were cut off in order, as far as the store lets that happen in time."""
         with trio.CancelScope(shield=True), trio.move_on_after(within_s):
-            for turn in turns:
-                await with_retry(partial(self._store.turns.suspend, turn))
+            async with trio.open_nursery() as nursery:  # so that they are one commit
+                for turn in turns:
+                    nursery.start_soon(with_retry, partial(self._store.turns.suspend, turn))
 
 
 def at_work(lanes: Iterable[Activation]) -> list[int]:

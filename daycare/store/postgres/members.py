@@ -231,8 +231,10 @@ class NodeMembership:
         self._db.simple(f"UPDATE shards SET node = NULL WHERE node = '{self.name}'")
 
     def leave(self) -> None:
-        """Leave: its shards are for others at once."""
+        """Leave: its shards are for others at once, and need not wait until the lease is over."""
         with suppress(StoreAwayError, StatementError):
+            if not self._db.is_open:
+                self.reopen()
             self._db.simple(
                 "BEGIN; UPDATE writing SET number = number; "
                 f"WITH gone AS (UPDATE nodes SET until = clock_timestamp(), state = 'left', working = false"

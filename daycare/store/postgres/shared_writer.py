@@ -82,11 +82,7 @@ class SharedWriter(PostgresWriter):
             super()._announce(heard.commit)
 
     def _begin(self) -> Tx:
-        self._guard.check()
-        if not self._server.is_open:
-            self._ownership_again()
-        if self._undone:
-            self._restore()
+        self._ready()
         own = self.membership
         try:
             self._server.execute("BEGIN IMMEDIATE")

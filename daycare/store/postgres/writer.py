@@ -188,12 +188,16 @@ class PostgresWriter(Writer):
             self._ownership_again()
             return super()._run_batch(batch)  # nothing of it has happened
 
-    def _begin(self) -> Tx:
+    def _ready(self) -> None:
+        """See to it that a commit can begin: over a connection, with what is remembered as it is."""
         self._guard.check()
         if not self._server.is_open:
             self._ownership_again()
         if self._undone:
             self._restore()
+
+    def _begin(self) -> Tx:
+        self._ready()
         own = self._ownership
         begin = self._server.bind("BEGIN IMMEDIATE", ())
         fence = self._server.bind(_FENCE, (own.batch + 1, own.epoch))
