@@ -16,7 +16,7 @@ from daycare.testing.daemon_process import die_tidily
 from tests.nodes.campaign import EPISODES, Campaign
 from tests.nodes.judge import KINDS
 
-MUTANTS: Final = ("no-epoch", "no-notify", "never-unsure")
+MUTANTS: Final = ("no-epoch", "no-notify", "never-unsure", "own-clock", "free-cursor")
 
 
 def main() -> int:

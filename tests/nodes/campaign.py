@@ -17,6 +17,7 @@ from tests.nodes import judge
 from tests.nodes.cluster import LEASE_S, Cluster, Node
 from tests.nodes.crowd import Crowd
 from tests.nodes.messenger import SECTION, TelegramCrowd
+from tests.nodes.wants import RULES, Wanting
 
 EPISODES: Final = {
     "kill": 5,
@@ -26,6 +27,7 @@ EPISODES: Final = {
     "deaf": 1,
     "break": 2,
     "server": 2,
+    "failover": 2,
     "leave": 2,
     "join": 1,
     "upgrade": 2,
@@ -50,6 +52,8 @@ class Campaign:
         self.counts: Counter[str] = Counter()
         self.takeovers_s: list[float] = []
         self.handovers_s: list[float] = []
+        self.leaving_s: list[float] = []  # from the word to leave to the end of the process
+        self.failovers_s: list[float] = []
 
     async def run(self) -> dict[str, Any]:
         """Run it; return the figures, with what was found."""
@@ -60,7 +64,7 @@ class Campaign:
         try:
             async with FakeTelegram.serve() as telegram, trio.open_nursery() as nursery:
                 section = SECTION.format(base_url=telegram.base_url, base_file_url=telegram.base_file_url)
-                self.cluster = cluster = Cluster(nursery, self._mutant, self._skew_ms, section)
+                self.cluster = cluster = Cluster(nursery, self._mutant, self._skew_ms, section + RULES)
                 self.phones = phones = TelegramCrowd(telegram, f"nodes/{self._seed}")
                 await _up(await cluster.add(NAMES[0]))  # it makes the operator
                 for node in [await cluster.add(name) for name in NAMES[1:]]:
@@ -75,6 +79,8 @@ class Campaign:
                 await crowd.prepare()
                 async with client_of(cluster.up[0].home.socket) as client:
                     await phones.prepare(client)
+                wanting = Wanting(lambda: cluster.up, f"nodes/{self._seed}", planning=not self._skew_ms)
+                nursery.start_soon(wanting.run)
                 nursery.start_soon(crowd.run)
                 nursery.start_soon(phones.run)
                 for number in range(self._episodes):
@@ -84,15 +90,21 @@ class Campaign:
                         say(f"{number + 1} of {self._episodes} episodes, {len(self.ledger.acknowledged)} messages")
                 crowd.hush()
                 phones.hush()
-                findings += await self._rest(crowd)
+                wanting.hush()
+                findings += await self._rest(crowd, wanting)
                 for node in cluster.up:
                     await node.stop()
                 db = cluster.server.connect()
                 [(versions,)] = db.simple("SELECT count(DISTINCT version) FROM nodes")
-                findings += judge.judge(db, self.ledger, cluster.tools, cluster.server.log())
+                findings += judge.judge(db, self.ledger, wanting.wanted, cluster.tools, cluster.server.log())
+                findings += wanting.findings
                 db.close()
                 findings += phones.judge()
                 figures = {
+                    "waited_for": crowd.waited,
+                    "jobs": len(wanting.wanted.jobs),
+                    "tasks": len(wanting.wanted.tasks),
+                    "decided": len(wanting.wanted.decided),
                     "over_telegram": len(phones.said),
                     "marked_duplicates": phones.marked,
                     "two_pollers": phones.rivals,
@@ -119,6 +131,10 @@ class Campaign:
             **{kind: counts[kind] for kind in judge.KINDS},
             "takeover_p50_s": _percentile(self.takeovers_s, 50),
             "takeover_p99_s": _percentile(self.takeovers_s, 99),
+            "leaving_p50_s": _percentile(self.leaving_s, 50),
+            "leaving_p99_s": _percentile(self.leaving_s, 99),
+            "failover_p50_s": _percentile(self.failovers_s, 50),
+            "failover_p99_s": _percentile(self.failovers_s, 99),
             "handover_p50_s": _percentile(self.handovers_s, 50),
             "handover_p99_s": _percentile(self.handovers_s, 99),
             "accepted_p50_s": _percentile(crowd.took_s if crowd else [], 50),
@@ -163,8 +179,20 @@ class Campaign:
                 await trio.to_thread.run_sync(self.cluster.server.stop)
                 await trio.sleep(self.rng.uniform(0, LEASE_S))
                 await trio.to_thread.run_sync(self.cluster.server.start)
+            case "failover":
+                server = self.cluster.server
+                standby = await trio.to_thread.run_sync(server.stand_by)
+                await trio.sleep(self.rng.uniform(0.2, 2))
+                began = trio.current_time()
+                await trio.to_thread.run_sync(server.fail_over, standby)
+                for each in self.cluster.nodes:
+                    each.proxy.lead_to(server.socket)
+                await self._settled()
+                self.failovers_s.append(trio.current_time() - began)
             case "leave":
+                began = trio.current_time()
                 await node.stop()
+                self.leaving_s.append(trio.current_time() - began)
                 await self._took(self.handovers_s)
                 node.start()
                 await _up(node)
@@ -196,12 +224,12 @@ class Campaign:
             words = "\n".join(f"-- {node.name}: {node.last_words()}" for node in self.cluster.nodes)
             raise BrokenDaemonError(f"{names} never had all shards; {self.cluster.owners()} have\n{words}")
 
-    async def _rest(self, crowd: Crowd) -> list[Finding]:
+    async def _rest(self, crowd: Crowd, wanting: Wanting) -> list[Finding]:
         """Wait until everything is done that was asked for."""
         db = self.cluster.server.connect()
         try:
             with trio.move_on_after(QUIET_S):
-                while not crowd.silent:
+                while not (crowd.silent and wanting.silent):
                     await trio.sleep(0.1)
                 await trio.sleep(1.5)  # for the last reminders to be due
                 while self.phones.unanswered or await trio.to_thread.run_sync(judge.waiting, db):

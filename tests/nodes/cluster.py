@@ -27,13 +27,14 @@ name = "{name}"
 lease_s = {lease}
 
 [models]
-default = "mind/errands"
+default = "ticks/errands"
 
-[providers.mind]
-kind = "mind"
+[providers.ticks]
+kind = "ticks"
 
 [plugins]
-load = ["daycare.testing.tools:plugin", "tests.crash.mind:plugin", "tests.nodes.plugin:plugin"]
+load = ["daycare.testing.tools:plugin", "tests.crash.mind:plugin", "tests.crash.ticks:plugin",
+        "tests.crash.wishes:plugin", "tests.nodes.plugin:plugin"]
 {messenger}"""
 
 
@@ -99,6 +100,7 @@ class Cluster:
         environment = {
             "PYTHONPATH": self._paths,
             "DAYCARE_TEST_LEDGER": str(self.tools),
+            "DAYCARE_CRASH_TRIAL": "1",
             SKEW: str(skewed),
             MUTANT: self._mutant,
         }

@@ -13,10 +13,12 @@ from tests.crash.mind import Errand
 from tests.nodes.cluster import Node
 
 USERS: Final = 8
-_VERBS: Final = ("m", "note", "charge", "remind")
-_WEIGHTS: Final = (55, 15, 15, 15)
+_VERBS: Final = ("m", "note", "charge", "tell", "ask", "spawn", "post", "remind")
+_WEIGHTS: Final = (40, 10, 10, 8, 8, 6, 6, 12)
+_WAITED: Final = 0.2  # of the messages: their senders wait for the answer
+_WAIT_S: Final = 3.0
 _PAUSE_S: Final = 1.2
-_REQUEST_S: Final = 5.0
+REQUEST_S: Final = 5.0
 
 
 def user_of(sender: int) -> str:
@@ -36,6 +38,7 @@ class Crowd:
         self._weights = _WEIGHTS if reminded else (*_WEIGHTS[:-1], 0)
         self._doors, self._senders, self._seed = doors, senders, seed
         self.ledger = ledger
+        self.waited = 0  # answers that came with the receipt
         self.took_s: list[float] = []  # from the first try to the receipt
         self._hushed = trio.Event()
         self._talking = senders
@@ -56,8 +59,9 @@ class Crowd:
                 user = user_of(number)
                 answer = await client.post("/v1/users", json={"id": user, "name": user})
                 assert answer.status_code in (201, 409), answer.text
-                answer = await client.post("/v1/agents", json={"path": f"/{user}/agent/x"})
-                assert answer.status_code in (201, 409), answer.text
+                for name in ("x", "y"):
+                    answer = await client.post("/v1/agents", json={"path": f"/{user}/agent/{name}"})
+                    assert answer.status_code in (201, 409), answer.text
 
     async def run(self) -> None:
         """Talk."""
@@ -70,7 +74,8 @@ class Crowd:
         said = 0
         while not self._hushed.is_set():
             said += 1
-            errand = Errand(rng.choices(_VERBS, self._weights)[0], sender, said)
+            verb = rng.choices(_VERBS, self._weights)[0]
+            errand = Errand(verb, sender, said, f"/{user}/agent/y" if verb in ("tell", "ask") else "")
             sent = Sent(errand, f"/{user}/agent/x", f"nodes:{errand.name}")
             self.ledger.sent[errand.name] = sent
             began = trio.current_time()
@@ -82,12 +87,16 @@ class Crowd:
 
     async def _say(self, sent: Sent, user: str, rng: random.Random) -> None:
         body: dict[str, Any] = {"path": sent.path, "user": user, "text": str(sent.errand), "key": sent.key}
+        if rng.random() < _WAITED:
+            body["wait_s"] = _WAIT_S
         while True:
             doors = self._doors()
             answer = await self._post(rng.choice(doors), body) if doors else None
             if answer is not None and answer.status_code in (200, 202):
                 receipt = answer.json()
-                self.ledger.acknowledge(sent, receipt["seq"], duplicate=receipt["duplicate"], result=None)
+                self.waited += answer.status_code == 200
+                result = receipt["result"] if answer.status_code == 200 else None
+                self.ledger.acknowledge(sent, receipt["seq"], duplicate=receipt["duplicate"], result=result)
                 return
             if answer is not None and answer.status_code not in (429, 503):
                 self.ledger.findings.append(("broken", f"{sent.errand}: {answer.status_code} {answer.text}"))
@@ -96,7 +105,7 @@ class Crowd:
             await trio.sleep(rng.uniform(0.05, 0.2))
 
     async def _post(self, node: Node, body: dict[str, Any]) -> httpx.Response | None:
-        with trio.move_on_after(_REQUEST_S):
+        with trio.move_on_after(REQUEST_S):
             try:
                 async with client_of(node.home.socket) as client:
                     return await client.post("/v1/messages", json=body)

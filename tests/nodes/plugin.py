@@ -4,7 +4,9 @@ import os
 
 from daycare.base.clock import SystemClock
 from daycare.plugin import Plugin
+from daycare.store import share
 from daycare.store.postgres import members, wake
+from daycare.store.sqlite import writer
 
 SKEW = "NODES_SKEW_MS"
 MUTANT = "NODES_MUTANT"
@@ -23,6 +25,20 @@ def _never_unsure() -> None:
     members.ACTS_SHARE = 1_000.0  # type: ignore[misc]
 
 
+def _own_clock(skew_ms: int) -> None:
+    """Judge the leases of others by this node's clock, which is off."""
+    bury, is_to_divide = members.BURY, members.NodeMembership.is_to_divide
+    members.BURY = bury.replace("clock_timestamp()", f"clock_timestamp() + {skew_ms} * interval '1 ms'")  # type: ignore[misc]
+    members.NodeMembership.is_to_divide = lambda self: is_to_divide(self) or skew_ms > 0  # type: ignore[method-assign]
+
+
+def _free_cursor() -> None:
+    """Connect every node with every account, and commit cursors on all of them."""
+    holds, tx_holds = share.DividedShare.holds, writer.Tx.holds
+    share.DividedShare.holds = lambda self, role: role.startswith("connector:") or holds(self, role)  # type: ignore[method-assign]
+    writer.Tx.holds = lambda self, role: role.startswith("connector:") or tx_holds(self, role)  # type: ignore[method-assign]
+
+
 if skew := int(os.environ.get(SKEW, "0")):
     _skew(skew)
 match os.environ.get(MUTANT, ""):
@@ -30,5 +46,9 @@ match os.environ.get(MUTANT, ""):
         _silent()
     case "never-unsure":
         _never_unsure()
+    case "own-clock":
+        _own_clock(skew)
+    case "free-cursor":
+        _free_cursor()
 
 plugin = Plugin(name="nodes")

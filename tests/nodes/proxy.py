@@ -25,6 +25,10 @@ class Proxy:
         self.port = listeners[0].socket.getsockname()[1]
         await trio.serve_listeners(self._serve, listeners, task_status=task_status)  # type: ignore[arg-type]
 
+    def lead_to(self, target: str) -> None:
+        """Hand new connections on to another socket."""
+        self._target = target
+
     def turn(self, way: Way) -> None:
         """Cut the line, or mend it."""
         self._way = way

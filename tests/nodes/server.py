@@ -2,8 +2,10 @@
 
 import os
 import pwd
+import shutil
 import subprocess
 import tempfile
+import time
 import warnings
 from functools import cache
 from pathlib import Path
@@ -27,6 +29,13 @@ CREATE FUNCTION daycare.owning() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     NEW.node IS NOT NULL AND EXISTS (SELECT 1 FROM daycare.nodes n WHERE n.node = OLD.node
       AND n.state = 'alive' AND n.working AND n.node IS DISTINCT FROM NEW.node AND n.epoch = OLD.epoch));
   RETURN NULL; END $$;
+CREATE TABLE daycare.read_on (at timestamptz NOT NULL, node text NOT NULL);
+CREATE FUNCTION daycare.reading() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF NEW.name = 'cursor' AND NOT daycare.mine('role:connector:' || NEW.connector) THEN
+    INSERT INTO daycare.read_on VALUES (clock_timestamp(), current_setting('daycare.node', true)); END IF;
+  RETURN NULL; END $$;
+CREATE TRIGGER reading AFTER INSERT OR UPDATE ON daycare.connector_memory FOR EACH ROW
+  EXECUTE FUNCTION daycare.reading();
 CREATE TRIGGER owning AFTER UPDATE OF node ON daycare.shards FOR EACH ROW EXECUTE FUNCTION daycare.owning();
 """
 
@@ -46,16 +55,14 @@ def _bin() -> Path:
 
 
 class Server:
-    """A server in a folder, over a Unix socket."""
+    """A server in a folder, over a Unix socket; another takes its place at each `fail_over`."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="dc-pg-"))
-        self._data = self.folder / "data"
         _bin()
-        if _ACCOUNT is not None:
-            account = pwd.getpwnam(_ACCOUNT)
-            os.chown(self.folder, account.pw_uid, account.pw_gid)
-            self.folder.chmod(0o755)
+        _give_away(self.folder)
+        self._no = 0
+        self._home = self._made()
         _run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
         self.start()
         admin = self.connect("postgres")
@@ -66,14 +73,26 @@ class Server:
         db.simple(_HISTORY)
         db.close()
 
+    def _made(self) -> Path:
+        """Return a folder for the next server."""
+        self._no += 1
+        home = self.folder / f"{self._no}"
+        home.mkdir()
+        _give_away(home)
+        return home
+
+    @property
+    def _data(self) -> Path:
+        return self._home / "data"
+
     @property
     def socket(self) -> str:
         """Where it listens."""
-        return str(self.folder / ".s.PGSQL.5432")
+        return str(self._home / ".s.PGSQL.5432")
 
     def address(self, database: str = DATABASE) -> str:
         """Return the address of a database past every proxy."""
-        return f"postgresql://postgres@/{database}?host={self.folder}"
+        return f"postgresql://postgres@/{database}?host={self._home}"
 
     def connect(self, database: str = DATABASE) -> PostgresConnection:
         """Return a connection past every proxy."""
@@ -81,8 +100,20 @@ class Server:
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
-        options = " ".join(f"-c {each}" for each in (*_SETTINGS, f"unix_socket_directories={self.folder}"))
+        options = " ".join(f"-c {each}" for each in (*_SETTINGS, f"unix_socket_directories={self._home}"))
         _run("pg_ctl", "-D", str(self._data), "-w", "-t", "60", "-l", str(self.folder / "log"), "-o", options, "start")
+
+    def stand_by(self) -> "Standby":
+        """Return a standby that has everything, without which nothing is acknowledged from now on."""
+        return Standby(self, self._made())
+
+    def fail_over(self, standby: "Standby") -> None:
+        """End it as a crash would, and let a standby take its place."""
+        old = self._home
+        self.stop()
+        self._home = standby.home
+        _run("pg_ctl", "-D", str(self._data), "-w", "-t", "60", "promote")
+        shutil.rmtree(old)
 
     def stop(self) -> None:
         """End it as a crash would."""
@@ -91,6 +122,39 @@ class Server:
     def log(self) -> str:
         """Return what it has logged."""
         return (self.folder / "log").read_text(errors="replace")
+
+
+class Standby:
+    """A copy of a server that follows it, synchronously."""
+
+    def __init__(self, primary: Server, home: Path) -> None:
+        self.home = home
+        data = str(home / "data")
+        _run(
+            *("pg_basebackup", "-h", str(primary.socket.rpartition("/")[0]), "-U", "postgres", "-D", data),
+            *("-R", "-X", "stream", "-c", "fast", "--no-sync"),
+        )
+        options = " ".join(f"-c {each}" for each in (*_SETTINGS, f"unix_socket_directories={home}"))
+        _run("pg_ctl", "-D", data, "-w", "-t", "60", "-l", str(primary.folder / "log"), "-o", options, "start")
+        db = primary.connect()
+        try:
+            db.simple("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            db.simple("SELECT pg_reload_conf()")
+            ends_at = time.monotonic() + 60
+            while not db.simple("SELECT 1 FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'sync'"):
+                if time.monotonic() > ends_at:
+                    raise TimeoutError("the standby does not follow")
+                time.sleep(0.05)
+        finally:
+            db.close()
+
+
+def _give_away(folder: Path) -> None:
+    """Let the account that the server runs under own a folder."""
+    if _ACCOUNT is not None:
+        account = pwd.getpwnam(_ACCOUNT)
+        os.chown(folder, account.pw_uid, account.pw_gid)
+        folder.chmod(0o755)
 
 
 def _run(program: str, *arguments: str) -> None:
