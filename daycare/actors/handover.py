@@ -10,7 +10,7 @@ from daycare.actors.lifecycle import Activation
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
-HANDOVER_S: Final = 1.0  # for turns to end by themselves before they go on elsewhere
+HANDOVER_S: Final = 0.3  # for turns to end by themselves before they go on elsewhere: their users wait meanwhile
 SUSPEND_MAX_S: Final = 5.0  # for turns of users that go to another node
 
 

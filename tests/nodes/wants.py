@@ -96,7 +96,7 @@ class Wanting:
         self._busy -= 1
 
     async def _ask(self, path: str, body: dict[str, Any], rng: random.Random, known: dict[str, bool]) -> bool:
-        """Ask until it is acknowledged; return whether it was, where nobody can know not."""
+        """Ask until it is acknowledged; return whether it was: `known` are codes that say so, or not."""
         while True:
             answer = await self._call("POST", path, body, rng)
             if answer is not None:
@@ -151,13 +151,13 @@ def judge(db: PostgresConnection, wanted: Wanted, said: Sequence[str], tools: Co
         for no, state, action in db.simple("SELECT no, state, action FROM approvals")
     }
     for no, verdict in wanted.decided.items():
-        state = states.get(no, ("missing", ""))[0]
-        if state != _STATES[verdict]:
-            found.append(("lost", f"request {no}: {verdict} was acknowledged, and it is {state}"))
+        now = states.get(no, ("missing", ""))[0]
+        if now != _STATES[verdict]:
+            found.append(("lost", f"request {no}: {verdict} was acknowledged, and it is {now}"))
     for no, (state, action) in states.items():
-        word = _POST.search(action)
-        if state == "approved" and word is not None:
-            allowed.add(word[0])
+        posted = _POST.search(action)
+        if state == "approved" and posted is not None:
+            allowed.add(posted[0])
             if wanted.sent.get(no) != "approve":
                 found.append(("broken", f"request {no} is approved, and nobody has said so"))
     for line, many in tools.items():
