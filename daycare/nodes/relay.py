@@ -4,6 +4,7 @@ Never in a message's path, and nothing is kept of it: where events were lost, wh
 """
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -82,7 +83,7 @@ class EventRelay:
 
     def _hear(self, node: str, words: bytes) -> None:
         told = _decode(words)
-        events = [_event(each) for each in told.events]
+        events = [event for each in told.events if (event := _understood(each)) is not None]
         if told.forgotten:
             self._bus.forget_here(told.forgotten)
         if told.lost:
@@ -91,3 +92,10 @@ class EventRelay:
             for heard in self.heard:
                 heard(event)
             self._bus.hear(event)
+
+
+def _understood(told: msgspec.Raw) -> Event | None:
+    """Return an event, None for one that this version does not know: nodes of two versions work side by side."""
+    with suppress(msgspec.MsgspecError):
+        return _event(told)
+    return None

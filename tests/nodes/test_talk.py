@@ -151,6 +151,15 @@ async def test_nobody_without_the_key_reads_a_word_or_says_one() -> None:
     assert len(rest(bus)) == 1 and all("secret" not in text for _, text in line.said)
 
 
+async def test_an_event_that_only_a_newer_version_knows_keeps_no_other_back() -> None:
+    line, bus = Line("a", "b"), Bus()
+    EventRelay(bus, talk(line, "b"))
+    newer = [{"event": "moon.rose", "at_ms": 1}, {"event": "notice", "at_ms": 1, "text": "x", "mood": "fine"}]
+    await talk(line, "a").tell("events", msgspec.json.encode((newer, False, [])))
+    await talk(line, "a", run=2).tell("poems", b"1")
+    assert rest(bus) == [Notice(at_ms=1, text="x")]
+
+
 async def test_what_is_forgotten_on_one_node_is_shown_on_none(autojump_clock: trio.testing.MockClock) -> None:
     line, buses = Line("a", "b"), {name: Bus() for name in "ab"}
     async with trio.open_nursery() as nursery:
