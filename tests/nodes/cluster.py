@@ -16,7 +16,7 @@ from tests.nodes.plugin import MUTANT, SKEW
 from tests.nodes.proxy import Proxy
 from tests.nodes.server import DATABASE, Server
 
-LEASE_S: Final = 4.0  # a machine with two cores and many programs does not get to everything within less
+LEASE_S: Final = 6.0  # a machine with two cores and many programs does not get to everything within less
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _CONFIG: Final = """\
 [store]

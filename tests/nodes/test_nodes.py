@@ -1,5 +1,7 @@
 """Several daemons on one database: what a node knows and may do, and that what people send is answered once."""
 
+import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from daycare.store.postgres import schema
 from daycare.store.postgres.commit_words import HeardCommits, blank, encoded
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.location import ServerLocation
-from daycare.store.postgres.members import NodeIdentity, NodeMembership
+from daycare.store.postgres.members import ACTS_SHARE, NodeIdentity, NodeMembership
 from daycare.store.postgres.writer import Ownership
 from daycare.store.share import SHARDS, DividedShare, chosen, shard_of
 from daycare.testing.daemon import open_daemon
@@ -82,6 +84,23 @@ def test_a_node_whose_lease_is_over_is_declared_dead_and_commits_nothing_more() 
     with pytest.raises(StoreAwayError) as refused:
         a.reopen()
     assert refused.value.code == "STORE_FENCED"
+
+
+def test_a_node_that_waited_for_the_commits_of_others_is_sure_of_its_lease_from_its_own_turn_on() -> None:
+    address = postgres.database()
+    a, other = joined(address, "a"), connection(address)
+    other.simple("BEGIN; UPDATE writing SET number = number")
+    a._db.simple("BEGIN")
+    waiting = threading.Thread(target=a.fence)
+    waiting.start()
+    looking = connection(address)
+    while not looking.simple("SELECT 1 FROM pg_locks WHERE NOT granted"):
+        time.sleep(0.01)
+    before = time.monotonic()
+    other.simple("COMMIT")
+    waiting.join()
+    assert a.sure_until >= before + ACTS_SHARE * a.identity.lease_ms / 1000 - 0.005
+    a._db.simple("ROLLBACK")
 
 
 def test_a_lost_answer_to_a_commit_is_found_out_and_fences_the_old_connection() -> None:

@@ -151,16 +151,21 @@ class NodeMembership:
         return None
 
     def fence(self) -> int | None:
-        """Begin a commit: wait for those of others, and return its number; None where this node's epoch has gone."""
+        """Begin a commit: wait for those of others, and return its number; None where this node's epoch has gone.
+
+        What was waited on the server was before the lease was renewed: so long a wait makes nobody unsure of it.
+        """
         began = time.monotonic()
         number: Any
-        [(number,)] = self._db.execute(
-            "SELECT fence(?, ?, ?, ?, ?)",
+        waited_ms: Any
+        [(number, waited_ms)] = self._db.execute(
+            "SELECT fence(?, ?, ?, ?, ?),"
+            " CAST(1000 * extract(epoch FROM clock_timestamp() - statement_timestamp()) AS bigint)",
             (self.name, self.epoch, self.batch + 1, self.applied, self.identity.lease_ms),
         ).fetchall()
         if number is None:
             return None
-        self._renewed(began)
+        self._renewed(began + int(waited_ms) / 1000)
         self.number = int(number)
         return self.number
 
