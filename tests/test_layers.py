@@ -25,6 +25,7 @@ FLOORS = {
     "rules": RULES,
     "actors": ENGINES,
     "inference": ENGINES,
+    "nodes": ENGINES,
     "tools": ENGINES,
     "agent": AGENT,
     "flow": AGENT,

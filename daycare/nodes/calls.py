@@ -17,7 +17,7 @@ from daycare.base.ids import new_trace_id
 from daycare.nodes.talk import NodeTalk
 from daycare.observe import log
 
-NODE_CALL_S: Final = 5.0
+NODE_CALL_S: Final = 5.0  # who asked can ask again
 NODE_CALLS_MAX: Final = 64  # of other nodes that are served at the same time; more are not answered
 
 _ASK: Final = "ask"

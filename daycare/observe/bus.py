@@ -26,7 +26,10 @@ _TEXTS: Final = (Notice, ToolProgress)
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Stands where events were lost. `missed` counts all of them, wanted or not; 0: of an earlier run, uncounted."""
+    """Stands where events were lost. `missed` counts all of them, wanted or not.
+
+    0: of an earlier run, or of another node, and nobody has counted them.
+    """
 
     missed: int
 

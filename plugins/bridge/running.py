@@ -39,13 +39,13 @@ def with_bridges(plugin: Plugin, keepers: Sequence[BridgeKeeper]) -> Plugin:
     async def start(context: PluginContext) -> None:
         async with trio.open_nursery() as nursery:
             for keeper in keepers:
-                nursery.start_soon(keeper.run)
+                nursery.start_soon(context.while_connected, keeper.connector.name, keeper.run)
 
     async def health(context: PluginContext) -> str:
         return ", ".join(f"{each.connector.name}: {each.state or 'starting'}" for each in keepers)
 
     connectors = {each.connector.name: _factory(each.connector) for each in keepers}
-    return replace(plugin, connectors=connectors, start=start, health=health)
+    return replace(plugin, connectors=connectors, start=start, health=health, by_connector=True)
 
 
 def _factory(connector: Connector) -> Callable[[], Connector]:

@@ -19,7 +19,7 @@ from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.location import ServerLocation
 
 COALESCE_S: Final = 0.005  # commits of so long after a word are the next one
-TEXT_MAX_CHARS: Final = 400_000
+TEXT_MAX_CHARS: Final = 400_000  # of one text: the events of a busy moment, sealed
 _PIECE_CHARS: Final = 7_500  # the server takes 7,999 bytes, with the name of the node
 _PIECES_MAX: Final = 1 + TEXT_MAX_CHARS // _PIECE_CHARS
 _TEXTS_MAX: Final = 64  # on their way out
