@@ -123,6 +123,7 @@ def store_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     from tests import postgres
 
     monkeypatch.setattr("daycare.store.sqlite.store.open_engine", postgres.instead)
+    monkeypatch.setattr("daycare.store.home.Home.database", postgres.where)
     yield
     postgres.take_back()
 

@@ -15,6 +15,7 @@ from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from daycare.base.clock import Clock
+from daycare.store.home import Home
 from daycare.store.postgres import schema
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.engine import open_engine
@@ -176,26 +177,44 @@ def instead(location: str, clock: Clock, rows: Sequence[type[Rows]], inline: boo
     """
     if location == "memory:":
         return open_engine(database(), clock, rows, inline, None)
-    if location not in _made:
+    if not _known(location):
         file = Path(location)
         if file.is_file() and file.stat().st_size:
             return open_file(location, clock, rows, inline, vfs)
-        beside = file.with_name(f"{file.name}.server")
-        first = file.with_name(f"{file.name}.new.server")
-        if first.exists():  # as `daycare init` makes it, under another name
-            first.rename(beside)
-            _made[location] = beside.read_text()
-            return open_engine(_made[location], clock, rows, inline, None)
-        copied = beside.read_text() if beside.exists() else ""
-        original = next((each for each in _used if each.address == copied), None)
-        if original is None:
-            _made[location] = database()
-        else:
-            _used.append(Database(original))
-            _made[location] = _used[-1].address
+        _made[location] = database()
         file.touch()
-        beside.write_text(_made[location])
+        _beside(location).write_text(_made[location])
     return open_engine(_made[location], clock, rows, inline, None)
+
+
+_in_a_home: Final = Home.database
+
+
+def where(home: Home, location: str) -> str:
+    """Return where a home's store is: on the server, once it was opened there."""
+    found = _in_a_home(home, location)
+    return _made[found] if "://" not in found and _known(found) else found
+
+
+def _known(location: str) -> bool:
+    """Whether a file has one on the server in its place; that of a copy is made now."""
+    if location in _made:
+        return True
+    file = Path(location)
+    beside = _beside(location)
+    first = file.with_name(f"{file.name}.new.server")
+    if first.exists():  # as `daycare init` makes it, under another name
+        first.rename(beside)
+        _made[location] = beside.read_text()
+    elif beside.exists() and (original := next((each for each in _used if each.address == beside.read_text()), None)):
+        _used.append(Database(original))
+        _made[location] = _used[-1].address
+        beside.write_text(_made[location])
+    return location in _made
+
+
+def _beside(location: str) -> Path:
+    return Path(f"{location}.server")
 
 
 def take_back() -> None:

@@ -34,8 +34,8 @@ from daycare.ops.setup import (
 )
 from daycare.plugin import Plugin
 from daycare.store.home import Home
+from daycare.store.looking import operators_in, tokens_in
 from daycare.store.records import User
-from daycare.store.sqlite.looking import operators_in, tokens_in
 from daycare.store.vault import check_key_name
 
 RULES: Final = ModelsSection().default  # the model that is none

@@ -21,7 +21,7 @@ from daycare.plugin import Plugin
 from daycare.plugins.checked import held
 from daycare.plugins.discovery import discover
 from daycare.store.home import Home
-from daycare.store.sqlite.looking import tokens_in
+from daycare.store.looking import tokens_in
 from daycare.store.vault import open_vault
 
 PROBE_S: Final = 30.0  # a paid model says its first word within a few seconds

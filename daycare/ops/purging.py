@@ -1,6 +1,7 @@
-"""Removing a person completely: from the database and its bytes, the folder of shared documents, and the logs.
+"""Removing a person completely: from the store and a file's bytes, the folder of shared documents, and the logs.
 
-What is not removed is told: copies of the home that were made before, and what people wrote about them by hand.
+What is not removed is told: copies of the home that were made before, and what people wrote about them by hand. Of a
+server's own pages, logs and backups nothing is known here.
 """
 
 import os
@@ -14,7 +15,7 @@ import msgspec
 from daycare import features
 from daycare.base.errors import NotFoundError
 from daycare.base.path import check_user_id
-from daycare.base.store_location import refuse_server
+from daycare.base.store_location import is_server
 from daycare.config import load
 from daycare.features.backups.engine import folder_of
 from daycare.store.home import MEMORY, Home
@@ -58,8 +59,7 @@ def purge(home: Home, user: str, now_ms: int) -> Purged:
 
 def _database(home: Home) -> str:
     location = home.database(load(home.path).store.location)
-    refuse_server(location, "purging", "daycare users remove NAME ends what is done for them; their rows stay for now")
-    if location == MEMORY or not Path(location).exists():
+    if location == MEMORY or not (is_server(location) or Path(location).exists()):
         raise NotFoundError("STORE_MISSING", f"purging: there is no database {location}")
     return location
 
@@ -116,10 +116,11 @@ def _copies(home: Home, location: str) -> Iterator[Path]:
     for folder in sorted(folders):
         if folder.is_dir():
             yield from sorted(folder.glob("*.daycare-backup"))
-    yield from snapshots(location)
-    beside = Path(location)
-    yield from sorted(beside.parent.glob(f"{beside.name}.rolled-back-*"))
-    yield from sorted(beside.parent.glob(f"{beside.name}.damaged*"))
+    if not is_server(location):
+        beside = Path(location)
+        yield from snapshots(location)
+        yield from sorted(beside.parent.glob(f"{beside.name}.rolled-back-*"))
+        yield from sorted(beside.parent.glob(f"{beside.name}.damaged*"))
     yield from sorted(home.path.glob("before-restore-*"))
 
 

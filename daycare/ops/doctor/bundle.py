@@ -24,6 +24,7 @@ import msgspec
 from daycare import __version__
 from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare.base.secrecy import hide_key
+from daycare.base.store_location import is_server
 from daycare.observe.redact import without_secrets
 from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.finding import DoctorFinding
@@ -33,8 +34,8 @@ from daycare.ops.doctor.versions import libraries
 from daycare.ops.probing import StoredSecrets
 from daycare.plugin import CONTRACT_VERSION
 from daycare.store.home import MEMORY
+from daycare.store.looking import tokens_in
 from daycare.store.sqlite import inspection
-from daycare.store.sqlite.looking import tokens_in
 
 LOG_MAX_LINES: Final = 2_000  # some hours of a busy home
 LOG_READ_BYTES: Final = 4 * 1024 * 1024  # of the file's end
@@ -139,7 +140,7 @@ def _parts(
         with suppress(DaycareError):
             told = [_plugin(each) for each in context.ask("GET", "/v1/plugins")["plugins"]]
             yield "plugins.json", "plugins and how they are", shown(told)
-    if context.location != MEMORY and Path(context.location).exists():
+    if is_server(context.location) or (context.location != MEMORY and Path(context.location).exists()):
         try:
             schema, counts = inspection.tables_in(context.location, COUNT_S)
         except DaycareError as error:

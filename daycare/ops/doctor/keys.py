@@ -16,7 +16,7 @@ from daycare.ops.doctor.files import private
 from daycare.ops.doctor.finding import DoctorFinding, Level
 from daycare.ops.doctor.service import units_of
 from daycare.ops.probing import probe_model
-from daycare.store.sqlite.looking import tokens_in
+from daycare.store.looking import tokens_in
 from daycare.store.vault import open_vault
 
 PROBE_S: Final = 20.0

@@ -103,7 +103,11 @@ class FileSide:
                 notes.write(db, note)
 
     def alone(self) -> None:
-        """Return: the lock of its home says whether a daycare works on it."""
+        """Be ready to write: the lock of its home says whether a daycare works on it.
+
+        One without a log of commits, as a restore leaves it, gets one now: behind `hold` that would be a change.
+        """
+        self._writing()
 
     def leave(self, note: MoveNote) -> None:
         """Let nobody open it any more. Raises `BusyError` MOVE_CHANGED where somebody has written since `hold`."""

@@ -37,6 +37,19 @@ _INSTEAD: Final = {  # statements about the file itself; a page is what PostgreS
     "PRAGMA auto_vacuum = INCREMENTAL": "SELECT 1::bigint",
     "PRAGMA temp_store = MEMORY": "SELECT 1::bigint",
     "PRAGMA defer_foreign_keys = ON": "SET CONSTRAINTS ALL DEFERRED",
+    "SELECT t.name, c.name FROM pragma_table_list t JOIN pragma_table_info(t.name) c"
+    " WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'": (
+        "SELECT table_name::text, column_name::text FROM information_schema.columns WHERE table_schema = 'daycare'"
+    ),
+    "PRAGMA user_version": "SELECT version FROM engine",
+    "SELECT name FROM sqlite_master WHERE type = 'table'": (
+        "SELECT tablename::text FROM pg_tables WHERE schemaname = 'daycare'"
+    ),
+    "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name": (
+        "SELECT 'CREATE TABLE ' || table_name || ' (' || string_agg(column_name || ' ' || data_type, ', '"
+        " ORDER BY ordinal_position) || ')' FROM information_schema.columns WHERE table_schema = 'daycare'"
+        " GROUP BY table_name ORDER BY table_name"
+    ),
     "BEGIN IMMEDIATE": "BEGIN",
     "BEGIN": "BEGIN ISOLATION LEVEL REPEATABLE READ",
 }

@@ -1,7 +1,9 @@
 """What a report says of a database on a server, which a daemon may be working on."""
 
-from contextlib import closing
-from typing import NamedTuple
+from contextlib import ExitStack, closing
+from typing import NamedTuple, cast
+
+import apsw
 
 from daycare.store.postgres import schema
 from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
@@ -41,14 +43,24 @@ class ServerFacts(NamedTuple):
     nodes: tuple[NodeFacts, ...] = ()
 
 
+def open_look(location: str) -> apsw.Connection | None:
+    """Open a connection that reads, None where no daycare has made a schema yet. Raises what `look` does."""
+    with ExitStack() as opened:
+        db = opened.enter_context(closing(PostgresConnection(ServerLocation(location), schema.dialect(), READ_MAX_S)))
+        schema.refuse(db)
+        if not schema.is_there(db):
+            return None
+        opened.pop_all()
+    return cast(apsw.Connection, db)
+
+
 def look(location: str) -> ServerFacts:
     """Return what is there. Raises `BrokenError` or `StoreAwayError` for what cannot be asked."""
     with closing(PostgresConnection(ServerLocation(location), schema.dialect(), READ_MAX_S)) as db:
         schema.refuse(db)
-        [(version, size, durable, there)] = db.simple(
+        [(version, size, durable)] = db.simple(
             "SELECT current_setting('server_version'), pg_database_size(current_database()),"
-            " current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off',"
-            " to_regclass('daycare.engine') IS NOT NULL"
+            " current_setting('fsync') = 'on' AND current_setting('synchronous_commit') <> 'off'"
         )
         [(standbys, late)] = db.simple(
             "SELECT count(*), count(*) FILTER (WHERE coalesce(sync_state, 'async') = 'async') FROM pg_stat_replication"
@@ -56,7 +68,7 @@ def look(location: str) -> ServerFacts:
         number = oldest = "0"
         owner = ""
         nodes: list[NodeFacts] = []
-        if there == "t":
+        if schema.is_there(db):
             [(number, oldest)] = db.simple(
                 "SELECT version, coalesce(to_jsonb(e) ->> 'oldest', version::text) FROM engine e"
             )

@@ -133,7 +133,7 @@ def prepare(db: PostgresConnection, node: str = "") -> list[str]:
     db.simple("BEGIN")
     try:
         db.simple(f"SELECT pg_advisory_xact_lock({_LOCK})")
-        if db.simple("SELECT to_regclass('daycare.engine')")[0][0] is None:
+        if not is_there(db):
             missing: Sequence[tuple[int, str, str]] = known
             db.simple("CREATE SCHEMA IF NOT EXISTS daycare")
             db.simple(FUNCTIONS + ONCE + _OURS)
@@ -184,6 +184,11 @@ def _statements(script: str) -> list[str]:
         else:
             found.append(part)
     return found
+
+
+def is_there(db: PostgresConnection) -> bool:
+    """Whether a daycare has made its schema in a database."""
+    return db.simple("SELECT to_regclass('daycare.engine')")[0][0] is not None
 
 
 def refuse(db: PostgresConnection) -> None:

@@ -114,6 +114,12 @@ class Ownership:
         """Show that this node lives; return whether it is still its turn."""
         return bool(self._db.simple(_RENEW.format(lease=LEASE_S, epoch=self.epoch)))
 
+    def fence(self) -> None:
+        """Begin a transaction's part of the row: nobody takes it before the end. Raises STORE_FENCED."""
+        if self._db.execute(_FENCE, (self.batch + 1, self.epoch)).fetchone() is None:
+            raise fenced(self._db)
+        self.batch += 1
+
     def leave(self) -> None:
         """Let the next have it at once."""
         with suppress(StoreAwayError, StatementError):

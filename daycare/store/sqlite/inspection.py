@@ -1,4 +1,4 @@
-"""A database looked at from outside, whatever state it is in: by `daycare doctor`, beside a daemon or without one."""
+"""A store looked at from outside, whatever state it is in: by `daycare doctor`, beside a daemon or without one."""
 
 import json
 import time
@@ -12,11 +12,11 @@ import msgspec
 
 from daycare.base.cron import CronSpec
 from daycare.base.errors import BrokenError, DaycareError
+from daycare.store.looking import looking
 from daycare.store.records_metrics import Vectors
 from daycare.store.sqlite.database import (
     BUSY_TIMEOUT_MS,
     MEMORY,
-    connect_reader,
     count,
     describing,
     migrations,
@@ -35,6 +35,8 @@ _DATED: Final = (  # tables of the core whose rows only grow in number, with the
     ("history", "turn", "ended_at"),
 )
 _OWN_TABLES: Final = ("users", "inbox", "outbox")  # a database without them is some other program's
+_TABLES: Final = "SELECT name FROM sqlite_master WHERE type = 'table'"
+_MADE_BY: Final = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
 _HEARD: Final = (
     "SELECT substr(sender, 1, instr(sender, ':') - 1) AS connector, max(created_at) FROM (SELECT sender, created_at"
     " FROM inbox ORDER BY seq DESC LIMIT 5000) WHERE instr(sender, ':') > 1 GROUP BY connector"
@@ -90,13 +92,13 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inspect(location: str, now_ms: int, rows: Sequence[type[Rows]]) -> Inspection | None:
-    """Return what is in a database, None where there is none; `rows` are those of capabilities.
+    """Return what is in a store, None where there is none; `rows` are those of capabilities.
 
     Raises `BrokenError` for what is none of daycare's.
     """
-    if location == MEMORY or not Path(location).exists():
-        return None
-    with describing(location), closing(connect_reader(location)) as db:
+    with looking(location) as db:
+        if db is None:
+            return None
         page, pages, free = (count(db, f"PRAGMA {name}") for name in ("page_size", "page_count", "freelist_count"))
         tables = _tables(db)
         schema, known = count(db, "PRAGMA user_version"), migrations()[-1][0]
@@ -117,10 +119,15 @@ def inspect(location: str, now_ms: int, rows: Sequence[type[Rows]]) -> Inspectio
 
 
 def tables_in(location: str, deadline_s: float) -> tuple[str, dict[str, int | None]]:
-    """Return the schema as SQL, and how many rows each table has; None where counting took too long."""
+    """Return the schema as SQL, and how many rows each table has; None where counting took too long.
+
+    Of a store that is not there nothing.
+    """
     ends_at = time.monotonic() + deadline_s
-    with describing(location), closing(connect_reader(location)) as db:
-        schema = [str(sql) for (sql,) in fetch(db, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name")]
+    with looking(location) as db:
+        if db is None:
+            return "", {}
+        schema = [str(sql) for (sql,) in fetch(db, _MADE_BY)]
         names = sorted(_tables(db))
         db.set_progress_handler(lambda: time.monotonic() > ends_at, _STEPS)
         counts: dict[str, int | None] = {}
@@ -134,10 +141,11 @@ def tables_in(location: str, deadline_s: float) -> tuple[str, dict[str, int | No
 
 def words_in(location: str, max_rows: int) -> Words:
     """Return ids, names, accounts and paths that are in a database, the newest `max_rows` of each."""
-    with describing(location), closing(connect_reader(location)) as db:
+    with looking(location) as db:
 
         def column(sql: str) -> tuple[str, ...]:
-            return tuple(str(value) for (value,) in fetch(db, f"{sql} LIMIT ?", (max_rows,)) if value)
+            found = [] if db is None else fetch(db, f"{sql} LIMIT ?", (max_rows,))
+            return tuple(str(value) for (value,) in found if value)
 
         return Words(
             users=column("SELECT id FROM users ORDER BY created_at DESC"),
@@ -183,7 +191,7 @@ def open_alone(location: str) -> apsw.Connection:
 
 
 def _tables(db: apsw.Connection) -> set[str]:
-    return {str(name) for (name,) in fetch(db, "SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return {str(name) for (name,) in fetch(db, _TABLES)}
 
 
 def _contents(db: apsw.Connection, now_ms: int, rows: Sequence[type[Rows]]) -> dict[str, Any]:

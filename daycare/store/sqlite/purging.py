@@ -1,18 +1,18 @@
-"""Removing a person from a database: every row that is theirs, in one commit, and then their words from its bytes.
+"""Removing a person from a store: every row that is theirs, in one commit, and then their words from a file's bytes.
 
 Numbers that count on are never given again, so of some tables the newest row stays without anything in it.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from typing import Final
 
 import apsw
 import msgspec
 
 from daycare.base.errors import ForbiddenError, NotFoundError
+from daycare.store.alone import alone
 from daycare.store.sqlite import scrub
-from daycare.store.sqlite.database import count, describing, open_writer
+from daycare.store.sqlite.database import count
 from daycare.store.sqlite.facts import PersonPurged
 from daycare.store.sqlite.rows import PURGED_PATH, Rows, followers_of, tables_of
 from daycare.store.sqlite.sql import fetch
@@ -42,6 +42,10 @@ _BLANKS: Final = {  # table: (its number, what is left of the newest row)
         " remote = NULL",
     ),
 }
+_COLUMNS: Final = (
+    "SELECT t.name, c.name FROM pragma_table_list t JOIN pragma_table_info(t.name) c"
+    " WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+)
 _NAMES: Final = {  # what people call rows of the core
     "agents": "agents",
     "inbox": "messages",
@@ -68,50 +72,61 @@ def look(location: str, user: str, rows: Sequence[type[Rows]]) -> PurgedPerson:
 
     Raises `NotFoundError`, `ForbiddenError` PURGE_OPERATOR.
     """
-    with describing(location), closing(open_writer(location)) as db:
-        return _person(db, user, _Tables(rows))
+    with alone(location) as store:
+        return _person(store.db, user, _Tables(store.db, rows))
 
 
 def purge(location: str, user: str, now_ms: int, rows: Sequence[type[Rows]]) -> dict[str, int]:
-    """Remove a person; return how many rows went, by what they were. Nobody else has the database open."""
-    with describing(location), closing(open_writer(location)) as db:
-        scrub.recover(db)
-        tables = _Tables(rows)
+    """Remove a person; return how many rows went, by what they were. Nobody else has the store open.
+
+    Raises `StoreAwayError` STORE_IN_USE where somebody has.
+    """
+    with alone(location) as store:
+        db = store.db
+        if store.leaves_pages:
+            scrub.recover(db)
+        tables = _Tables(db, rows)
         person = _person(db, user, tables)
         tx = Tx(db, now_ms, WriterCache(db, followers_of(rows)))
-        db.execute("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON").fetchall()
-        try:
+        with store.transaction():
             gone = _purge(tx, person, tables)
-            scrub.begin(tx, "system")
-            db.execute("COMMIT")
-        finally:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-        scrub.recover(db)  # killed before its end, the next opening does it
+            if store.leaves_pages:
+                scrub.begin(tx, "system")
+        if store.leaves_pages:
+            scrub.recover(db)  # killed before its end, the next opening does it
     return gone
 
 
 class _Tables:
     """The tables that have rows of people, of the core and of capabilities."""
 
-    def __init__(self, rows: Sequence[type[Rows]]) -> None:
+    def __init__(self, db: apsw.Connection, rows: Sequence[type[Rows]]) -> None:
         known = tables_of(rows)
         self.names = _NAMES | {table.name: table.called for table in known if table.called}
+        self._columns: dict[str, set[str]] = {}
+        for name, column in fetch(db, _COLUMNS):
+            self._columns.setdefault(str(name), set()).add(str(column))
         self._declared = {table.name: table.whose for table in known if table.whose}
         self._apart = {*_APART, *(table.name for table in known if table.apart)}
 
-    def whose(self, db: apsw.Connection, table: str) -> str:
+    def whose(self, table: str) -> str:
         """Return what says that a row is theirs; empty for a table that has nobody's."""
-        return self._declared.get(table) or _whose(db, table)
+        return self._declared.get(table) or self.belongs(table)
 
-    def plain(self, db: apsw.Connection) -> Iterator[str]:
+    def belongs(self, table: str) -> str:
+        """Return what the columns of a table say of whose a row is; empty for a table that has nobody's."""
+        columns = self._columns.get(table, set())
+        found = []
+        if "user" in columns:
+            found.append("user IN (SELECT id FROM purged_users)")
+        if "agent_id" in columns:
+            found.append("agent_id IN (SELECT id FROM purged_agents)")
+        found += [PURGED_PATH.format(column) for column in ("path", "payer") if column in columns]
+        return " OR ".join(found)
+
+    def plain(self) -> Iterator[str]:
         """Yield those whose rows are deleted by nothing but that condition."""
-        rows = fetch(
-            db,
-            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite!_%'"
-            " ESCAPE '!' ORDER BY name",
-        )
-        yield from (str(name) for (name,) in rows if name not in self._apart)
+        yield from sorted(self._columns.keys() - self._apart)
 
 
 def _person(db: apsw.Connection, user: str, tables: _Tables) -> PurgedPerson:
@@ -119,7 +134,7 @@ def _person(db: apsw.Connection, user: str, tables: _Tables) -> PurgedPerson:
         db,
         "WITH RECURSIVE those (id) AS (SELECT id FROM users WHERE id = ?1 UNION SELECT u.id FROM users u"
         " JOIN those ON u.parent = those.id)"
-        " SELECT id, parent, operator FROM users WHERE id IN those ORDER BY id <> ?1, id",
+        " SELECT id, parent, operator FROM users WHERE id IN (SELECT id FROM those) ORDER BY id <> ?1, id",
         (user,),
     )
     if not rows:
@@ -141,7 +156,7 @@ def _person(db: apsw.Connection, user: str, tables: _Tables) -> PurgedPerson:
     _choose(db, users, roots)
     counts = {}
     for name, called in tables.names.items():
-        theirs = tables.whose(db, name)
+        theirs = tables.whose(name)
         if theirs and (many := count(db, f"SELECT count(*) FROM {name} WHERE {theirs}")):
             counts[called] = many
     return PurgedPerson(users=users, roots=roots, accounts=tuple(keys), counts=counts)
@@ -162,29 +177,16 @@ def _choose(db: apsw.Connection, users: tuple[str, ...], roots: tuple[str, ...])
     )
 
 
-def _whose(db: apsw.Connection, table: str) -> str:
-    """Return what the columns of a table say of whose a row is; empty for a table that has nobody's."""
-    columns = {str(name) for _, name, *_ in fetch(db, f"PRAGMA table_info({table})")}
-    found = []
-    if "user" in columns:
-        found.append("user IN (SELECT id FROM purged_users)")
-    if "agent_id" in columns:
-        found.append("agent_id IN (SELECT id FROM purged_agents)")
-    found += [PURGED_PATH.format(column) for column in ("path", "payer") if column in columns]
-    return " OR ".join(found)
-
-
 def _purge(tx: Tx, person: PurgedPerson, tables: _Tables) -> dict[str, int]:
     db = tx.db
     gone: dict[str, int] = {}
     tx.tell(PersonPurged(person.users, person.roots, gone))
     for table, (number, blank) in _BLANKS.items():
-        tx.run(
-            f"UPDATE {table} SET {blank} WHERE {number} = (SELECT max({number}) FROM {table}) AND ({_whose(db, table)})"
-        )
+        theirs = tables.belongs(table)
+        tx.run(f"UPDATE {table} SET {blank} WHERE {number} = (SELECT max({number}) FROM {table}) AND ({theirs})")
         gone[table] = db.changes()
-    for table in tables.plain(db):
-        if theirs := tables.whose(db, table):
+    for table in tables.plain():
+        if theirs := tables.whose(table):
             tx.run(f"DELETE FROM {table} WHERE {theirs}")
             gone[table] = gone.get(table, 0) + db.changes()
     tx.run("DELETE FROM events WHERE EXISTS (SELECT 1 FROM purged_roots r WHERE instr(event, '\"' || r.root || '/'))")

@@ -1,0 +1,53 @@
+"""A store that a command has to itself: no daemon works on it."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import ClassVar
+
+import apsw
+
+from daycare.base.store_location import is_server, not_installed
+from daycare.store.sqlite.database import describing, open_writer
+
+
+class LoneStore:
+    """What a command may use of it. `leaves_pages`: what is deleted stays in a file's bytes for a while."""
+
+    leaves_pages: ClassVar = True
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self.db = db
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what the block has written, all of it or nothing."""
+        self._begin()
+        try:
+            yield
+            self.db.execute("COMMIT")
+        finally:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+
+    def _begin(self) -> None:
+        self.db.execute("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON").fetchall()
+
+
+def alone(location: str) -> AbstractContextManager[LoneStore]:
+    """Open a file, whose home the caller has locked, or a database on a server; its schema is brought up to date.
+
+    Raises `StoreAwayError` STORE_IN_USE where a daemon works on a server's, and what opening a store does.
+    """
+    if not is_server(location):
+        return _of_a_file(location)
+    try:
+        from daycare.store.postgres.alone import alone_on_server
+    except ImportError as error:
+        raise not_installed(location, error) from None
+    return alone_on_server(location)
+
+
+@contextmanager
+def _of_a_file(location: str) -> Iterator[LoneStore]:
+    with describing(location), closing(open_writer(location)) as db:
+        yield LoneStore(db)
