@@ -44,13 +44,32 @@ OF_A_FILE: Final = {  # tests, modules and folders that are left out with a serv
     "test_room_is_looked_for_where_the_copy_is_made": _WORKS_ON_FILES,
     "test_each_person_opens_their_own_and_without_a_model_it_says_so": _PROGRAMS,
     "test_the_terminal_opens_it_says_what_it_lacks_and_goes_on": _PROGRAMS,
-    "test_what_was_approved_for_a_person_goes_with_them": _WORKS_ON_FILES,
-    "test_of_a_person_who_is_gone_no_webhook_and_no_secret_is_left": _WORKS_ON_FILES,
-    "test_rights_and_open_work_do_not_move[restore of a backup]": _WORKS_ON_FILES,
     "test_kill_9_while_deliveries_come_in_and_all_of_them_repeated": _PROGRAMS,
-    "test_purge": _WORKS_ON_FILES,
-    "test_sums_are_what_could_be_counted_whatever_happens": _WORKS_ON_FILES,  # people who are purged
-    "test_of_a_person_who_is_removed_for_good_nothing_is_kept": _WORKS_ON_FILES,
+    "test_purge": "it looks into every byte of the home; test_purge_server compares with it",
+    **dict.fromkeys(  # onto data, which a restore on a server refuses
+        (
+            "test_a_home_with_data_is_refused_and_with_force_put_aside",
+            "test_a_kill_at_any_step_is_no_half_home_a_daemon_would_start_on",
+            "test_a_log_of_commits_that_is_left_is_not_read_into_the_restored_database",
+            "test_what_a_restore_takes_away_is_no_loss",
+            "test_a_damaged_database_is_put_aside_as_it_is",
+        ),
+        _WORKS_ON_FILES,
+    ),
+    **dict.fromkeys(
+        (
+            "test_a_backup_of_a_newer_daycare_is_refused",
+            "test_a_backup_of_a_damaged_store_says_so_and_costs_no_good_one",
+            "test_a_database_that_was_replaced_is_not_backed_up_in_the_place_of_the_real_one",
+            "test_what_was_acknowledged_before_it_began_is_in_it_while_others_write",
+            "test_a_damaged_database_makes_no_backup",
+            "test_store_away",  # what can happen to a file
+            "test_long_work_on_the_whole_file_is_seen_to_get_on",
+            "test_a_set_up_that_was_cut_short_is_finished",
+            "test_a_home_whose_database_is_gone_begins_again_only_when_asked_to",
+        ),
+        _FILE,
+    ),
     **dict.fromkeys(("crash", "storefaults"), _KILLS),  # folders
     "importers": _WORKS_ON_FILES,
     "test_migration": _OLDER,

@@ -2,11 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-import apsw
 import trio
 
 from daycare.features import open_store
@@ -16,10 +14,12 @@ from daycare.features.backups.making import Making
 from daycare.features.exports.archive import anonymous
 from daycare.store.home import Home
 from tests.store.samples import post
+from tests.stored import rows
 
+__all__ = ["rows"]
 WORDS = "correct horse battery staple"
 DIED = 9
-_BESIDE = ("daycare.lock", "-wal", "-shm", ".mark")
+_BESIDE = ("daycare.lock", "-wal", "-shm", ".mark", ".server", ".copied")
 
 
 def home_at(folder: Path, *, messages: int = 3) -> Home:
@@ -68,14 +68,8 @@ def contents(file: Path, passphrase: str = "") -> dict[str, bytes]:
     return found
 
 
-def rows(database: Path, sql: str) -> list[tuple[object, ...]]:
-    """Return rows of a database that nobody uses."""
-    with closing(apsw.Connection(str(database))) as db:
-        return [tuple(row) for row in db.execute(sql)]
-
-
 def tree(folder: Path) -> dict[str, bytes]:
-    """Return every file of a folder, but the lock and what SQLite keeps beside a database that is in use."""
+    """Return every file of a folder, but the lock and what is beside a database: of SQLite's, or of a test's."""
     files = (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.endswith(_BESIDE))
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 

@@ -188,8 +188,12 @@ async def test_replies_that_waited_may_come_twice_and_say_so(tmp_path: Path) -> 
 def test_secrets_that_nothing_opens_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("daycare.features.exports.sealed._N", 2**10)  # a guess may be cheap here
     home = home_at(tmp_path / "home")
-    with closing(apsw.Connection(str(home.path / "daycare.db"))) as db:
-        db.execute("INSERT INTO secrets VALUES ('telegram', 'ann', 'person', x'00', 1)")
+
+    async def keep() -> None:
+        async with open_store(home.database("daycare.db")) as store:
+            await store.secrets.put("telegram", "ann", b"\0")
+
+    trio.run(keep)
     make(home, tmp_path / "b")
     make(home, tmp_path / "sealed", with_key=True, passphrase=WORDS)
     plain, sealed = empty(tmp_path / "plain"), empty(tmp_path / "other")

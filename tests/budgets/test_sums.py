@@ -19,6 +19,7 @@ from daycare.store.sqlite.store import Store
 from tests.chance import SEED
 from tests.store import counting
 from tests.store.samples import HandClock
+from tests.stored import located
 from tests.vm import Steps, counted
 
 DAY_MS = 86_400_000
@@ -184,7 +185,7 @@ async def test_sums_are_what_could_be_counted_whatever_happens(tmp_path: Path, r
             counting.check(store)
         gone = chance.choice(users)
         try:
-            purge(file, gone, clock.now_ms(), rows())
+            purge(located(Path(file)), gone, clock.now_ms(), rows())
         except DaycareError as refused:
             assert refused.code == "USER_UNKNOWN"
         there = {user for user in there if user != gone}

@@ -22,6 +22,7 @@ from daycare.process import EmbeddedDaemon
 from daycare.store.home import Home
 from daycare.store.sqlite import store
 from daycare.store.sqlite.engine import open_engine
+from tests.stored import tell
 
 Json = dict[str, Any]
 
@@ -108,6 +109,7 @@ def opened(folder: Path) -> Iterator[Network]:
         shutil.copytree(_settled()[0], home)
     else:  # the store is not in the folder
         tokens = _settle(home)
+        tell(home)
     config = home / "config.toml"
     section = f'\n[api]\nlisten = "127.0.0.1:{port}"\norigins = ["https://chat.example"]\n'
     config.write_text(config.read_text() + section)

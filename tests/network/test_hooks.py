@@ -89,7 +89,7 @@ def test_what_a_sender_signs_reaches_the_agent_as_data_once(network: Network, sc
     assert (first.status_code, first.json()["state"]) == (202, "accepted")
     assert (again.status_code, again.json()) == (200, {"state": "repeated", "message": first.json()["message"]})
     other = deliver(network, secret, payload | {"id": "d2"}, scheme=scheme, delivery="d2")
-    assert (other.status_code, other.json()["message"]) == (202, first.json()["message"] + 1)
+    assert (other.status_code, other.json()["message"] > first.json()["message"]) == (202, True)
     said = heard(network, count=2)
     assert [each["sender"] for each in said] == ["webhook:ci"] * 2
     text = said[0]["parts"][0]["text"]

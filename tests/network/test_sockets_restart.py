@@ -14,6 +14,7 @@ from tests import program
 from tests.network.conftest import Network, free_port
 from tests.network.talking import Talking, talk
 from tests.network.test_deciding import asked
+from tests.stored import tell
 
 START_S = 60.0
 
@@ -24,6 +25,7 @@ def stopped(tmp_path: Path) -> Network:
     home, port = tmp_path / "home", free_port()
     home.mkdir(mode=0o700)
     initialise(home, user_id="ann")
+    tell(home)
     config = home / "config.toml"
     config.write_text(config.read_text() + f'\n[api]\nlisten = "127.0.0.1:{port}"\n')
     with EmbeddedDaemon(home, work=True) as daemon:

@@ -25,6 +25,7 @@ from daycare.testing.openai_server import FakeOpenAI
 from daycare_plugins.telegram.testing.faults import refused
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.observe.encodings import forms, shown
+from tests.stored import as_file, located, tell
 from tests.telegram.bots import until
 
 ROOT = Path(__file__).parents[2]
@@ -120,9 +121,10 @@ async def plant(home: Path, config: str) -> dict[str, str]:
     """Make a home that holds the secrets; return all of them by name."""
     await trio.to_thread.run_sync(lambda: initialise(home, user_name="Ann"))
     (home / "config.toml").write_text(config)
+    tell(home)
     (home / "passphrase").write_text(PASSPHRASE + "\n")
     vault = open_vault(home / "daycare.key")
-    async with open_store(str(home / "daycare.db")) as store:
+    async with open_store(located(home / "daycare.db")) as store:
         for name, value in OWN.items():
             await store.secrets.put(name, "ann", vault.seal(value))
         await store.people.link("telegram:5", "ann")
@@ -143,7 +145,7 @@ def found(secrets: dict[str, str], outputs: dict[str, str]) -> list[str]:
 
 def rows_of(database: Path) -> dict[str, str]:
     """Return what stands in each table, as text."""
-    db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    db = apsw.Connection(str(as_file(database)), flags=apsw.SQLITE_OPEN_READONLY)
     names = [
         str(name)
         for (name,) in db.execute(

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import apsw
 import httpx
 import pytest
 import trio
@@ -19,7 +18,9 @@ from daycare.features.openai.requests import CLIENT_SAID_MAX_CHARS
 from daycare.store.records import User
 from daycare.store.sqlite.purging import purge
 from daycare.testing.daemon import open_daemon
+from tests import stored
 from tests.programs.conftest import CHAT, RESPONSES, Programs, token, words
+from tests.stored import located
 
 REX = ({"role": "user", "content": "I am Rex"}, {"role": "assistant", "content": "Hello Rex"})
 
@@ -223,6 +224,6 @@ async def test_exchanges_go_with_an_agent_and_with_a_user_who_is_removed_for_goo
                 await house.agent("/ann/agent/scribe")
                 await programs.chat("what is it?", in_="blue", **wish)
                 assert programs.read == [("user", "what is it?")], "it is another agent"
-    purge(str(house.store.location), "bob", 0, rows())
-    with apsw.Connection(str(house.store.location)) as db:
-        assert db.execute("SELECT user FROM openai_exchanges GROUP BY user").fetchall() == [("ann",)]
+    purge(located(tmp_path / "daycare.db"), "bob", 0, rows())
+    left = stored.rows(tmp_path / "daycare.db", "SELECT user FROM openai_exchanges GROUP BY user")
+    assert left == [("ann",)]

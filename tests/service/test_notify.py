@@ -13,6 +13,7 @@ from daycare.base.connector import Health
 from daycare.features import open_store
 from daycare.ops.notify import ServiceNotify
 from daycare.ops.watchdog import WATCHDOG_STALLED_S, Starting, Watchdog
+from daycare.store.postgres import engine
 from daycare.store.sqlite import watch
 from daycare.testing.daemon import open_daemon
 from daycare.testing.daemon_process import client_of, status
@@ -149,7 +150,8 @@ def hasty_clock() -> trio.testing.MockClock:
 async def test_a_writer_that_stands_still_stops_the_signs_and_one_that_goes_on_brings_them_back(
     tmp_path: Path, systemd: Manager, hasty_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "LOOK_S", 1e9)  # it works in the thread, too, and virtual time would pass meanwhile
+    for module in (watch, engine):
+        monkeypatch.setattr(module, "LOOK_S", 1e9)  # it works in the thread, too, and virtual time would pass meanwhile
     notify = ServiceNotify.found(systemd.environment(watchdog_s=30.0))
     stuck = threading.Event()
     async with open_store(str(tmp_path / "d.db")) as store, trio.open_nursery() as nursery:
@@ -173,7 +175,7 @@ async def test_long_work_on_the_whole_file_is_seen_to_get_on(tmp_path: Path) -> 
 
         def work(db: apsw.Connection) -> None:
             db.execute(
-                "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 500000) SELECT sum(x) FROM n"
+                "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 500000) SELECT sum(x) FROM n"
             )
 
         await store._writer.alone(lambda db: work(db))

@@ -17,6 +17,7 @@ from daycare.actors.supervisor import Supervisor
 from daycare.base.limits import ATTEMPTS_MAX
 from daycare.base.messages import EnvelopeKind, Message, ToolResult
 from daycare.store.sqlite.store import Store
+from tests.stored import as_file
 
 from .world import ANSWERED, NAME, Said, World
 
@@ -78,7 +79,7 @@ class Case:
         self.world = world
         self.lines = Counter(ledger.read_text().splitlines() if ledger.exists() else [])
         self.lines.update(f"haul {load}" for load in world.hauled)
-        with closing(sqlite3.connect(file)) as db:
+        with closing(sqlite3.connect(as_file(file))) as db:
             db.row_factory = sqlite3.Row
             self.inbox = _rows(db, "SELECT * FROM inbox ORDER BY seq")
             self.outbox = _rows(db, "SELECT * FROM outbox ORDER BY seq")
