@@ -15,6 +15,7 @@ from daycare.store.records import User
 from daycare.store.sqlite.purging import purge
 from daycare.store.sqlite.store import Store
 from tests.store.samples import HandClock, new_agent
+from tests.stored import located
 
 
 def seal(text: str) -> bytes:
@@ -80,7 +81,7 @@ async def test_of_a_person_who_is_gone_no_webhook_and_no_secret_is_left(tmp_path
         if how == "removed":
             await store.people.remove("bob")
     if how == "purged":
-        assert purge(location, "bob", 0, rows())["webhooks"] == 1
+        assert purge(located(tmp_path / "daycare.db"), "bob", 0, rows())["webhooks"] == 1
     async with open_store(location, HandClock()) as store:
         assert [each.name for each in await store.of(HookRows).find()] == ["hers"]
         assert [name for name, _ in await store.secrets.find()] == ["webhook:hers"]
