@@ -39,7 +39,7 @@ _TABLES: Final = "SELECT name FROM sqlite_master WHERE type = 'table'"
 _MADE_BY: Final = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
 _HEARD: Final = (
     "SELECT substr(sender, 1, instr(sender, ':') - 1) AS connector, max(created_at) FROM (SELECT sender, created_at"
-    " FROM inbox ORDER BY seq DESC LIMIT 5000) WHERE instr(sender, ':') > 1 GROUP BY connector"
+    " FROM inbox ORDER BY seq DESC LIMIT 5000) WHERE instr(sender, ':') > 1 GROUP BY connector ORDER BY connector"
 )
 
 
