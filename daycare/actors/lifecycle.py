@@ -193,6 +193,8 @@ class Activation:
     def claim(self) -> list[InboxRow]:
         """Take the rows of the next turn: the first, and what the same person said right after it."""
         first = self.rows.pop(0)
+        if not self.rows:
+            return [first]
         taken = [first, *self._mergeable([first])]
         taken += self._edits_of(taken)
         return [*taken, *self._deletions_of(taken)]

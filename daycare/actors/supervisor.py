@@ -237,8 +237,9 @@ class Supervisor:
 
     async def _serve(self, lane: Activation) -> None:
         while True:
-            await mailbox.read(self._store.inbox, lane)
-            agent = await self._agent(lane)
+            if lane.deaf or lane.behind:
+                await mailbox.read(self._store.inbox, lane)
+            agent = self._directory.known(lane.agent_id) or await self._agent(lane)
             if agent.state == "dead":
                 return
             if lane.control:

@@ -227,15 +227,15 @@ class Follower:
 
 
 class Followers:
-    """All of a store, in the order in which they are told."""
+    """All of a store, in the order in which they are told; `heeds` is what they do about facts, by their class."""
 
     def __init__(self, followers: Sequence[Follower]) -> None:
         self._all = {kind: follower for follower in followers for kind in reversed(type(follower).__mro__)}
         self._each = tuple(followers)
-        self._heeds: dict[type, list[Heed]] = {}
+        self.heeds: dict[type, list[Heed]] = {}
         for follower in followers:
             for fact, heed in follower.heeds().items():
-                self._heeds.setdefault(fact, []).append(heed)
+                self.heeds.setdefault(fact, []).append(heed)
 
     def recover(self, db: apsw.Connection) -> None:
         """Have each end what an earlier owner of the file left open."""
@@ -246,11 +246,6 @@ class Followers:
         """Have each read what it remembers."""
         for follower in self._each:
             follower.load(db)
-
-    def tell(self, tx: "Tx", fact: tuple[Any, ...]) -> None:
-        """Tell those who heed a fact."""
-        for heed in self._heeds.get(type(fact), ()):
-            heed(tx, fact)
 
     def of(self, kind: type[F]) -> F:
         """Return one of them, by its class or by the port that it stands for."""

@@ -271,7 +271,8 @@ def seqs_of(tx: Tx, agent_id: str, turn: int) -> list[int]:
 
 def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     first = rows[0].envelope
-    seqs = tuple(row.seq for row in rows)
+    person = first.person
+    seqs = tuple([row.seq for row in rows])
     trace = first.trace
     old: Turn | None = None
     if (answer := first.answers) and (number := waits.awaited_by(tx, agent.id, answer.wait)):
@@ -288,7 +289,7 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
             )
         session = int(row[0])
         tx.memory.sessions[agent.id] = session
-    session = old.session if old is not None and old.session <= APART else session_of(first.person.client, session)
+    session = old.session if old is not None and old.session <= APART else session_of(person.client, session)
     tx.run(
         "INSERT INTO turns (agent_id, session, user, origin, trace, attempt, interrupted, seqs, started_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -298,8 +299,8 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     if old is not None:
         waits.go_on(tx, old, turn)
         _must_end(tx, old.turn, "continued")
-    if first.person.instead:
-        replacing.replace_turn(tx, agent.id, session, first.person.instead, turn)
+    if person.instead:
+        replacing.replace_turn(tx, agent.id, session, person.instead, turn)
     tx.tell(TurnBegan(agent, turn, trace, seqs, rows, goes_on=old is not None))
     return Turn(
         turn=turn,
@@ -393,9 +394,12 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
 
 def _reached(end: TurnEnd) -> Iterator[str]:
     """Yield the paths of those whom the end of a turn writes to."""
-    yield from (envelope.to for envelope in end.effects.posts)
-    yield from (timer.envelope.to for timer in end.effects.timers)
-    yield from (each.agent.path for each in end.deliveries)
+    for envelope in end.effects.posts:
+        yield envelope.to
+    for timer in end.effects.timers:
+        yield timer.envelope.to
+    for each in end.deliveries:
+        yield each.agent.path
 
 
 def _unheard(tx: Tx, agent: Agent, it: Envelope) -> bool:
