@@ -50,7 +50,7 @@ JOURNEYS: Final = {
     " features/cron/faces:CronTools._add features/cron/jobs:CronControls.add features/cron/jobs:CronSources.read"
     " features/cron/model:CronRun features/cron/rows:CronRows.fire features/cron/service:Schedule.look"
     " features/cron/service:plan features/cron/ledger:fire features/cron/ledger:OpenRuns store/worker:Worker.run"
-    " ops/commit_hooks:CommitHooks.committed store/sqlite/facts:Followers.tell",
+    " ops/commit_hooks:CommitHooks.committed store/sqlite/writer:Tx.tell",
     "a memory, from hand-off to recall": "features/memory/conversation_log:ConversationLog.catch_up"
     " features/memory/facts/extraction_schedule:ExtractionSchedule.look"
     " features/memory/facts/extraction_worker:ExtractionWorker.work"

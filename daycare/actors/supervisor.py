@@ -20,6 +20,7 @@ from daycare.actors.handover import HANDOVER_S, Handover, at_work
 from daycare.actors.lifecycle import Activation, Life
 from daycare.actors.ports import LanePorts
 from daycare.actors.recovery import Recovery
+from daycare.actors.turn_room import TurnRoom
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.events import AgentSlept, AgentWoke, LaneBroke
@@ -39,6 +40,7 @@ COLLECT_QUIET_S: Final = 1.5  # `collect` waits for this long a silence ...
 COLLECT_MAX_S: Final = 15.0  # ... but never longer than this
 
 _NO_WORDS: Final = (EnvelopeKind.NOTE, EnvelopeKind.QUERY, EnvelopeKind.VOICE, EnvelopeKind.UNHEARD)
+_POLICIES: Final = {str(each): each for each in Policy}
 
 
 STOPPED = "stopped"
@@ -62,7 +64,7 @@ class Supervisor:
         self._turns, self._endings, self._control = work
         self._bus, self._clock, self._keeper = bus, clock, keeper
         self._settings = live
-        self.room = trio.CapacityLimiter(live.now.daemon.turns_max_running)
+        self.room = TurnRoom(live.now.daemon.turns_max_running)
         live.watch(lambda settings: settings.daemon.turns_max_running, self._make_room)
         self._nursery: trio.Nursery | None = None
         self._room = trio.Event()  # set when fewer lanes than a page are busy
@@ -277,7 +279,7 @@ class Supervisor:
             lane.move(Life.IN_TURN)
 
     def _make_room(self) -> None:
-        self.room.total_tokens = self._settings.now.daemon.turns_max_running
+        self.room.size = self._settings.now.daemon.turns_max_running
 
     def _less_busy(self) -> None:
         self._busy -= 1
@@ -285,7 +287,7 @@ class Supervisor:
             self._room.set()
 
     async def _take_turn(self, agent: Agent, lane: Activation) -> None:
-        lane.policy = agent.config.policy or Policy(self._settings.now.agent.policy)
+        lane.policy = agent.config.policy or _POLICIES[self._settings.now.agent.policy]
         if lane.turn is None and lane.policy is Policy.COLLECT:
             await self._collect(lane)
         if lane.turn is not None and not lane.begun and await self.failures.backing_off(lane):
@@ -296,10 +298,8 @@ class Supervisor:
             return
         if lane.life is not Life.IN_TURN:
             lane.move(Life.IN_TURN)
-        try:
-            self.room.acquire_nowait()  # a turn that has room pays no checkpoint
-        except trio.WouldBlock:
-            await self.room.acquire()
+        if not self.room.enter():  # a turn that has room pays no checkpoint
+            await self.room.wait()
         try:
             if lane.control or self._stopping:  # it came while this lane waited for room or for silence
                 return
@@ -308,7 +308,7 @@ class Supervisor:
             changes = self.failures.changes
             error = await self._try_turn(agent, lane)
         finally:
-            self.room.release()
+            self.room.leave()
             self.recovery.tried(lane)
         if error is not None:
             lane.reread()

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from daycare.actors.turn_room import TurnRoom
 from daycare.agent.sections import Prompts
 from daycare.base.errors import BudgetError, DaycareError, UnavailableError
 from daycare.base.limits import CHILD_IDLE_S
@@ -240,20 +241,21 @@ async def test_a_reset_ends_a_turn_that_was_about_to_go_on(tmp_path: Path, autoj
     """Its answer has come, and it was begun with the end of another turn, but waits for room among running turns."""
     model = Slow(think_s=5)
     async with open_daemon(tmp_path, model) as house:
-        room = house.daemon.supervisor.room = trio.CapacityLimiter(2)
+        room = house.daemon.supervisor.room = TurnRoom(2)
         first = await house.say("go")
         await trio.sleep(1)
         second = await house.say("something slow")
         await trio.sleep(7)  # the helper has answered
-        await room.acquire_on_behalf_of("one")
-        await room.acquire_on_behalf_of("another")  # the slow turn has ended, and the one that goes on has no room
+        for _ in range(2):
+            if not room.enter():
+                await room.wait()  # the slow turn has ended, and the one that goes on has no room
         assert await house.hear(second) == "echo: something slow"
         assert (await house.store.turns.aside((await house.daemon.directory.at("/ann/direct")).id)) == []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(house.say, "/reset")
             await trio.sleep(1)
-            room.release_on_behalf_of("one")
-            room.release_on_behalf_of("another")
+            room.leave()
+            room.leave()
         await trio.sleep(60)
         assert await history(house) == []
         assert not any("done" in text for text in await said_to(house)), await said_to(house)

@@ -169,7 +169,7 @@ async def daemon(home: Path, deadline: float, *, counts: bool = False) -> AsyncI
         process = await trio.lowlevel.open_process(command, stdout=errors, stderr=errors, env=environment(home.parent))
     try:
         with trio.fail_after(deadline):
-            while not product.control_socket(home).exists():
+            while not await _listens(product.control_socket(home)):
                 if process.poll() is not None:
                     raise RuntimeError(f"the daemon ended: {(home / 'stderr').read_text()[-3_000:]}")
                 await trio.sleep(_POLL_S)
@@ -181,6 +181,15 @@ async def daemon(home: Path, deadline: float, *, counts: bool = False) -> AsyncI
         process.kill()
         with trio.CancelScope(shield=True):
             await process.wait()
+
+
+async def _listens(socket: Path) -> bool:
+    """Whether somebody takes connections: the file is there a moment before."""
+    try:
+        async with await trio.open_unix_socket(str(socket)):
+            return True
+    except OSError:
+        return False
 
 
 async def talk(talkers: Sequence[Talker], turns: int) -> list[float]:

@@ -223,7 +223,7 @@ async def test_policy_room_and_sleep_are_taken(tmp_path: Path, autojump_clock: o
             '[agent]\npolicy = "collect"\n[daemon]\nturns_max_running = 1\nidle_s = 5.0\n[agents]\ndefault = "aide"\n'
         )
         await change(house, tmp_path, more)
-        assert house.daemon.supervisor.room.total_tokens == 1
+        assert house.daemon.supervisor.room.size == 1
         await house.agent("/ann/agent/aide")
         said = [await house.say("one"), await house.say("two")]
         assert [await house.hear(each) for each in said] == ["echo: two"] * 2, "one turn for both"

@@ -207,13 +207,13 @@ async def test_a_change_that_fails_on_the_way_puts_the_settings_back(
 
     async with open_home(tmp_path, plugins=[Loft().plugin()]) as house:
         room, more = house.daemon.supervisor.room, loft('word = "croo"') + "[daemon]\nturns_max_running = 3\n"
-        before = room.total_tokens
+        before = room.size
         with monkeypatch.context() as patched:
             patched.setattr(Replugging, "replug", fail)
             error = await refused(house, tmp_path, more)
-        assert error.code == "RELOAD_FAILED" and room.total_tokens == before
+        assert error.code == "RELOAD_FAILED" and room.size == before
         await change(house, tmp_path, more)
-        assert room.total_tokens == 3
+        assert room.size == 3
 
 
 async def test_a_plugin_that_was_left_out_starts_once_its_settings_are_right(

@@ -394,12 +394,9 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
 
 def _reached(end: TurnEnd) -> Iterator[str]:
     """Yield the paths of those whom the end of a turn writes to."""
-    for envelope in end.effects.posts:
-        yield envelope.to
-    for timer in end.effects.timers:
-        yield timer.envelope.to
-    for each in end.deliveries:
-        yield each.agent.path
+    yield from (envelope.to for envelope in end.effects.posts)
+    yield from (timer.envelope.to for timer in end.effects.timers)
+    yield from (each.agent.path for each in end.deliveries)
 
 
 def _unheard(tx: Tx, agent: Agent, it: Envelope) -> bool:

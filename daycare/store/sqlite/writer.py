@@ -221,7 +221,10 @@ class Writer:
             done = self._write_inline(fn, user)
             await trio.lowlevel.cancel_shielded_checkpoint()
             return done
-        return await self._queued(_Write(fn, size, trio.lowlevel.current_task(), user))
+        write = _Write(fn, size, trio.lowlevel.current_task(), user)
+        self._enqueue(write)
+        value: T = await trio.lowlevel.wait_task_rescheduled(write.forget)
+        return value
 
     async def alone(self, fn: Callable[[apsw.Connection], T]) -> T:
         """Run `fn` between two commits, in no transaction, and return its value: for what is about the whole file.
@@ -236,17 +239,18 @@ class Writer:
                 raise self._guard.heed(error) from error
             await trio.lowlevel.cancel_shielded_checkpoint()
             return done
-        return await self._queued(_Write(fn, 0, trio.lowlevel.current_task(), alone=True))
+        write = _Write(fn, 0, trio.lowlevel.current_task(), alone=True)
+        self._enqueue(write)
+        value: T = await trio.lowlevel.wait_task_rescheduled(write.forget)
+        return value
 
-    async def _queued(self, write: _Write[T]) -> T:
+    def _enqueue(self, write: _Write[Any]) -> None:
         if self._ended:
             raise UnavailableError("STORE_CLOSED", f"writing to {self._location}: the store was closed")
         if len(self._queue) >= WRITE_QUEUE_MAX:
             raise BusyError("STORE_BUSY", "the store has too many writes waiting", retry_after_s=1.0)
         self._queue.append(write)
         self._wake.set()
-        value: T = await trio.lowlevel.wait_task_rescheduled(write.forget)
-        return value
 
     def pulse(self) -> int | None:
         """Return a number that grows while writes get on, None while there are none."""
