@@ -242,9 +242,10 @@ class _Room:
     def cut(self, passage: Passage, at_most: int, more: str, *, keep_end: bool = False) -> str:
         """Return so much of a text as may stand."""
         whole = passage.text.strip()
-        text = cut(whole, min(at_most, self.left), more, keep_end=keep_end)
-        self.left -= tokens.of_text(text)
-        self.was_short = text != whole
+        size, most = tokens.of_text(whole), min(at_most, self.left)
+        self.was_short = size > most
+        text = cut(whole, most, more, keep_end=keep_end) if self.was_short else whole
+        self.left -= tokens.of_text(text) if self.was_short else size
         return text
 
     def list(

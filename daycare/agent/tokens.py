@@ -27,6 +27,7 @@ SUMMARY_MAX_TOKENS: Final = 4_000  # some 3,000 words; longer ones are lists tha
 
 CHARS_PER_TOKEN: Final = 4  # of ASCII; of other scripts fewer
 _OTHER_BYTES: Final = 3  # a token
+_OTHERS: Final = bytes(range(0x80, 0x100))
 _MESSAGE: Final = 4  # role and separators of one message
 _CALL: Final = 8  # ids and names around a call or a result
 _IMAGE: Final = 1_600  # what vendors count at most for a picture, which they make smaller before
@@ -38,9 +39,11 @@ _REFUSED_SHARE: Final = 0.75  # of a prompt that was too long: what is tried nex
 
 def of_text(text: str) -> int:
     """Return about how many tokens a text has."""
-    ascii_chars = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
-    others = 0 if ascii_chars == len(text) else len(text.encode("utf-8", "replace")) - ascii_chars
-    return -(-ascii_chars // CHARS_PER_TOKEN) + -(-others // _OTHER_BYTES)
+    if text.isascii():
+        return -(-len(text) // CHARS_PER_TOKEN)
+    encoded = text.encode("utf-8", "replace")
+    ascii_chars = len(encoded.translate(None, _OTHERS))
+    return -(-ascii_chars // CHARS_PER_TOKEN) + -(-(len(encoded) - ascii_chars) // _OTHER_BYTES)
 
 
 def of_message(message: Message, *, past: bool = False) -> int:

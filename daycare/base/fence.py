@@ -40,9 +40,14 @@ def fence(name: str, text: str, *, mark: str = "", attribute: str = "") -> str:
 
 def harmless(text: str, mark: str) -> str:
     """Take the mark out, and then break up what could be taken for a tag of ours."""
-    if mark.casefold() in text.casefold():  # looking without case takes fifty times as long, and hardly any has it
+    if _has(text, mark.casefold()):  # looking without case takes fifty times as long, and hardly any has it
         text = re.sub(re.escape(mark), "...", text, flags=re.IGNORECASE)
     return _TAG.sub("&lt;", text) if "<" in text else text
+
+
+def _has(text: str, mark: str) -> bool:
+    """Return whether a text has a mark in whatever case. Lines of English alone are folded in a tenth of the time."""
+    return any(mark in line.casefold() for line in ((text,) if text.isascii() else text.split("\n")))
 
 
 def unfenced(text: str) -> str:
