@@ -130,7 +130,9 @@ async def test_a_small_scope_has_the_postings_that_the_store_has(
             found = scene._postings(words, 10_000)
         assert listed(found) == listed(known), f"seed {seed}"
         alike = store.of(MemoryRows).alike(SCOPE, words, 1_000, 20)
-        assert (scene.alike(words, 1_000, 20) or []) == alike, f"seed {seed}"
+        assert scene.alike(words, 1_000, 20) == alike, f"seed {seed}"
+        nowhere = scene.alike(["zebra"], 1_000, 20)
+        assert nowhere == [], f"seed {seed}: where no word is, the store need not be asked"
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -3,8 +3,10 @@
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from daycare.features.memory.search.question import RECENT_WEIGHT, NamedPeople, SearchQuestion, called, read
+from daycare.features.memory.search.question import RECENT_WEIGHT, NamedPeople, SearchQuestion, called, hear, read
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 NAMES = ["Ann Smith", "Bob", "assistant", "Ann Lee"]
@@ -12,7 +14,7 @@ PEOPLE = NamedPeople(called(NAMES), asker=1, answerer=2)
 
 
 def asked(text: str, *recent: str, zone: str = "UTC", people: NamedPeople | None = PEOPLE) -> SearchQuestion:
-    return read(text, int(NOW.timestamp() * 1000), zone=zone, people=people, recent=recent)
+    return read(hear(text, int(NOW.timestamp() * 1000), zone), people, recent)
 
 
 def words(question: SearchQuestion) -> list[str]:
@@ -49,6 +51,29 @@ def test_a_name_counts_more_than_a_pronoun_and_is_not_looked_for_as_a_word() -> 
 def test_a_name_in_small_letters_may_be_a_word_too() -> None:
     assert words(asked("what did bob paint")) == ["bob", "paint"]
     assert set(asked("what did bob paint").speakers) == {1}
+
+
+@pytest.mark.parametrize(
+    ("text", "vague"),
+    [
+        ("And then?", True),
+        ("What about Bob and Ann?", True),  # both may be people that are known here
+        ("What about the fence and Bob?", True),
+        ("Did he paint the old fence again?", False),
+        ("", True),
+    ],
+)
+def test_only_a_question_of_few_words_may_take_those_before_it(text: str, vague: bool) -> None:
+    now_ms = int(NOW.timestamp() * 1000)
+    assert hear(text, now_ms).is_vague == vague
+    if not vague:
+        assert asked(text, "The garage burned down.") == asked(text)
+
+
+@given(text=st.text(alphabet=" .?bobannjoeBAJ\u00e9", max_size=40))
+def test_words_before_it_change_no_question_that_is_clear(text: str) -> None:
+    if not hear(text, int(NOW.timestamp() * 1000)).is_vague:
+        assert asked(text, "The garage burned down.") == asked(text)
 
 
 def test_who_is_nobody_here_is_looked_for_as_a_word() -> None:

@@ -12,7 +12,7 @@ from daycare.features.memory.embed.arrays import np
 from daycare.features.memory.language import analysis
 from daycare.features.memory.search import ranking
 from daycare.features.memory.search.postings import Group, gather
-from daycare.features.memory.search.question import NamedPeople, SearchQuestion, TimeSpan, read
+from daycare.features.memory.search.question import NamedPeople, SearchQuestion, TimeSpan, hear, read
 from daycare.features.memory.search.ranking import Nearness, RankingWeights, Scored, finish, plain, rank, unread
 from daycare.features.memory.search.structure import SearchLimits, Structure
 from daycare.features.memory.store.records import MemoryShape, Postings
@@ -52,7 +52,7 @@ class Notes:
 
     def ask(self, text: str, *, near: dict[int, float] | None = None, count: int = 10, **more: Any) -> list[Scored]:
         structure = Structure(self.shapes)
-        question = read(text, NOW, people=NamedPeople(structure.called))
+        question = read(hear(text, NOW), NamedPeople(structure.called))
         words = [word for term in question.terms for word in (*term.words, *term.kin)]
         cosines = None
         if near is not None:
@@ -191,7 +191,7 @@ def test_plain_merging_is_a_weighted_sum_of_words_and_vectors(notes: Notes) -> N
     worded = notes.say("The copper kettle leaks", 2)
     near = notes.say("It drips", 3)
     structure = Structure(notes.shapes)
-    question = read("Does the copper kettle leak?", NOW)
+    question = read(hear("Does the copper kettle leak?", NOW))
     groups = gather(question.terms, notes.postings([word for term in question.terms for word in term.words]))
     cosines = dict.fromkeys(notes.texts, 0.1) | {near: 0.9}
     known = Nearness(np.array(list(cosines)), np.array(list(cosines.values()), np.float32), 0.1, 0.1)
@@ -221,7 +221,7 @@ def test_numbers_of_memories_that_are_gone_are_left_out(notes: Notes) -> None:
     told = notes.say("The copper kettle leaks", 2)
     structure = Structure(notes.shapes)
     structure.renew([told], [])
-    question = read("copper kettle", NOW)
+    question = read(hear("copper kettle", NOW))
     groups = [Group(np.array([told, 10_000]), 2, np.array([told + 1]), 1)]
     near = Nearness(np.array([3, told, 9_999]), np.array([0.2, 0.9, 0.9], np.float32), 0.1, 0.1)
     ranked = rank(structure, groups, question, NOW, near=near)

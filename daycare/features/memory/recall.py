@@ -209,10 +209,14 @@ class Recaller:
 
     async def _query(self, agent: Agent, user: User, turn: Turn, text: str, vector: "Floats | None") -> MemoryQuery:
         memory, section = self._live.now.memory, self._section
+        from daycare.features.memory.search.question import hear
+
         summary = await self._store.summaries.latest(agent.id, turn.session)
         through = summary.through if summary else 0
-        is_short = len(text) <= RECALL_SHORT_CHARS
-        recent = await self._store.turns.history(agent.id, turn.session, RECALL_RECENT) if is_short else []
+        now_ms = self._clock.now_ms()
+        heard = hear(text, now_ms, user.zone)
+        vague = heard.is_vague and len(text) <= RECALL_SHORT_CHARS
+        recent = await self._store.turns.history(agent.id, turn.session, RECALL_RECENT) if vague else []
         kept = {
             Tier.LOG: section.include_logs and memory.ingestion.daily_logs,  # old ones may lie there still
             Tier.FACT: section.include_facts,
@@ -225,7 +229,7 @@ class Recaller:
             text=text,
             recent=tuple(message.text for message in recent[-RECALL_RECENT:] if message.text),
             speaker=user.name,
-            now_ms=self._clock.now_ms(),
+            now_ms=now_ms,
             zone=user.zone,
             tiers=tuple(tier for tier, wanted in kept.items() if wanted),
             shown=(turn.session, through),
@@ -234,6 +238,7 @@ class Recaller:
             again=self._shown.get(agent.id, frozenset()),
             least=section.min_score,
             vector=vector,
+            heard=heard,
         )
 
     async def again(

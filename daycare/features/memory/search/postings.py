@@ -57,6 +57,10 @@ class InvertedIndex:
             if number <= self._last:
                 self._gone.add(number)
 
+    def has_any(self, stems: Iterable[str]) -> bool:
+        """Return whether any memory has one of these words."""
+        return any(map(self._numbers, stems))
+
     def postings(self, words: Mapping[str, Sequence[str]], most: int) -> list[Postings]:
         """Return where words are, the rarest first, as far as they have `most` entries together.
 

@@ -1,12 +1,15 @@
 """What is asked of memory and what is found: the language between search and those who use it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from daycare.base.memories import Tier
 from daycare.features.memory.store.records import StoredMemory
+
+if TYPE_CHECKING:
+    from daycare.features.memory.search.question import HeardQuestion
 
 
 class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,7 +22,7 @@ class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     the only memories to choose from, None for all. `least` is the lowest score that is wanted, None for any. `again`:
     numbers of memories that are wanted beyond the `limit`, too, if they are among the first twice as many.
     `enough_chars`: no more are wanted once the lines of those found, but for passages, have so many characters as a
-    prompt shows them; None: as many as the limit allows.
+    prompt shows them; None: as many as the limit allows. `heard` is the text as it was read already, None: it was not.
     """
 
     scope: str
@@ -41,6 +44,7 @@ class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     again: Collection[int] = ()
     least: float | None = None
     vector: Any = None
+    heard: "HeardQuestion | None" = None
 
 
 class MemoryHit(msgspec.Struct, frozen=True, gc=False):

@@ -105,17 +105,47 @@ class NamedPeople(NamedTuple):
     answerer: int | None = None
 
 
-def read(
-    text: str, now_ms: int, *, zone: str = "UTC", people: NamedPeople | None = None, recent: Sequence[str] = ()
-) -> SearchQuestion:
-    """Return what a question names. `recent` are the words before it, the oldest first."""
+class HeardQuestion(NamedTuple):
+    """What a question says whoever is known where it is asked: its telling words and times, and what it wants.
+
+    `written` are the words as they stand in it.
+    """
+
+    text: str
+    words: Sequence[str]
+    written: frozenset[str]
+    spans: tuple[TimeSpan, ...]
+    wants_time: bool
+    wants_number: bool
+    wants_name: bool
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether it may take the words before it to understand it."""
+        return sum(word in self.written for word in self.words) < _FEW  # the others may be names
+
+
+def hear(text: str, now_ms: int, zone: str = "UTC") -> HeardQuestion:
+    """Read a question."""
     text = text[:_LOOKED_AT].strip()
-    people = people or NamedPeople()
     spans, rest = _times(text, now_ms, zone)
-    words = analysis.telling(rest)
-    names = [word for word in words if word in people.called]
-    names_only = set(names).difference(rest.split())  # "bob" and "rose" may be meant as words, "Bob" and "Rose" are not
-    words = [word for word in words if word not in names_only]
+    return HeardQuestion(
+        text,
+        analysis.telling(rest),
+        frozenset(rest.split()),
+        spans,
+        wants_time=_WHEN.search(text) is not None,
+        wants_number=_NUMBER.search(text) is not None,
+        wants_name=_NAME.search(text) is not None,
+    )
+
+
+def read(heard: HeardQuestion, people: NamedPeople | None = None, recent: Sequence[str] = ()) -> SearchQuestion:
+    """Return what a question names where these people are known. `recent` are the words before it, the oldest first."""
+    people = people or NamedPeople()
+    names = [word for word in heard.words if word in people.called]
+    names_only = set(names) - heard.written  # "bob" and "rose" may be meant as words, "Bob" and "Rose" are not
+    words = [word for word in heard.words if word not in names_only]
     terms = analysis.terms(words)
     if len(terms) < _FEW and recent:
         before = [word for said in reversed(recent) for word in analysis.telling(said[:_LOOKED_AT])]
@@ -123,11 +153,11 @@ def read(
         terms += analysis.terms(list(fresh)[:_RECENT_MAX], RECENT_WEIGHT)
     return SearchQuestion(
         tuple(terms),
-        _speakers(text, names, people),
-        spans,
-        _WHEN.search(text) is not None,
-        _NUMBER.search(text) is not None,
-        _NAME.search(text) is not None,
+        _speakers(heard.text, names, people),
+        heard.spans,
+        heard.wants_time,
+        heard.wants_number,
+        heard.wants_name,
     )
 
 

@@ -3,7 +3,7 @@
 All of that follows the rows of the store.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from daycare.base.bounded import MadeOnce
@@ -15,7 +15,7 @@ from daycare.features.memory.search import ranking
 from daycare.features.memory.search.index import MemoryIndex
 from daycare.features.memory.search.postings import Group, InvertedIndex, gather
 from daycare.features.memory.search.queries import MemoryQuery
-from daycare.features.memory.search.question import NamedPeople, SearchQuestion, read
+from daycare.features.memory.search.question import NamedPeople, SearchQuestion, hear, read
 from daycare.features.memory.search.ranking import Nearness, RankingWeights, Scored
 from daycare.features.memory.search.structure import SearchLimits, Structure
 from daycare.features.memory.store.records import MemoryShape, Postings, VectorPage, most_alike
@@ -108,7 +108,8 @@ class SearchScope:
         if not self.size:
             return ()
         people = NamedPeople(structure.called, structure.speaker_code(query.speaker) if query.speaker else None)
-        question = read(query.text, query.now_ms, zone=query.zone, people=people, recent=query.recent)
+        heard = query.heard or hear(query.text, query.now_ms, query.zone)
+        question = read(heard, people, query.recent)
         groups = self._groups(question)
         near = self._near(query)
         if not groups and not question.spans and near is None:
@@ -139,8 +140,11 @@ class SearchScope:
         """Return the memories that have most of these words; None where the store has to say it."""
         if self.catch_up() or not self._has_words:
             return None
-        listed = self._listed(words, postings_max)
-        return most_alike(listed, self.size, limit) if listed else None
+        by_stem = self._by_stem(words)
+        listed = self._listed(by_stem, postings_max)
+        if not listed and self._words.has_any(by_stem):
+            return None  # there are frequent words only: the store knows where they were lately
+        return most_alike(listed, self.size, limit)
 
     def look_ahead(self) -> bool:
         """Look at some texts that no question has led to yet, and index their words; return whether there are more.
@@ -207,17 +211,20 @@ class SearchScope:
     def _postings(self, words: Sequence[str], most: int) -> list[Postings]:
         """Return where words are: from memory if all of the scope is there, or nearly all."""
         if self._has_words:
-            return self._listed(words, most)
+            return self._listed(self._by_stem(words), most)
         return self._store.postings(self._scope, words, postings_max=most)
 
-    def _listed(self, words: Sequence[str], most: int) -> list[Postings]:
+    def _listed(self, by_stem: Mapping[str, Sequence[str]], most: int) -> list[Postings]:
         while self.behind:
             self.look_ahead()
-        by_stem: dict[str, list[str]] = {}
+        return self._words.postings(by_stem, most)
+
+    def _by_stem(self, words: Sequence[str]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
         for word, stems in zip(words, self._store.stems(words), strict=True):
             for stem in stems:
-                by_stem.setdefault(stem, []).append(word)
-        return self._words.postings(by_stem, most)
+                found.setdefault(stem, []).append(word)
+        return found
 
     def _near(self, query: MemoryQuery) -> Nearness | None:
         model = self._model()

@@ -199,7 +199,7 @@ class Searcher:
 
         text = "\n".join(row.envelope.text for row in rows)
         zone = ZoneInfo(user.zone)
-        spans = question.read(text, self.clock.now_ms(), zone=user.zone).spans
+        spans = question.hear(text, self.clock.now_ms(), user.zone).spans
         times = [tuple(local_time(ms, zone).date() for ms in span[:2]) for span in spans]
         names = await self.lookup.named(parent, list(_names(text)))
         longest = [name for name in names if not any(name != other and name in other for other in names)]

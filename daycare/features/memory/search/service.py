@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import outcome
 import trio
+from msgspec.structs import replace
 from trio import to_thread
 
 from daycare.agent.blocks import one_line
@@ -35,6 +36,7 @@ from daycare.settings import Live
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
+    from daycare.features.memory.search.question import HeardQuestion
     from daycare.features.memory.search.ranking import Scored
     from daycare.features.memory.search.search_scope import SearchScope
 
@@ -73,6 +75,8 @@ class Search:
     async def find(self, query: MemoryQuery) -> list[MemoryHit]:
         """Return what fits a question, the best first; passages of documents that everybody reads among them."""
         await loaded(SEARCH)
+        if query.heard is None:
+            query = replace(query, heard=_heard(query))
         scopes = [query.scope]
         found = await self._find(query, query.scope)
         if Tier.CHUNK in query.tiers and query.scope != EVERYBODY:
@@ -226,6 +230,13 @@ class Search:
         return self._embedding.model if self._embedding is not None else ""
 
 
+def _heard(query: MemoryQuery) -> "HeardQuestion":
+    """Read a question once for all scopes it goes to."""
+    from daycare.features.memory.search.question import hear
+
+    return hear(query.text, query.now_ms, query.zone)
+
+
 def _at_hand(searched: "SearchScope", query: MemoryQuery) -> bool:
     """Return whether a search takes some milliseconds only, and holds nobody up."""
     return not searched.catch_up() and searched.size <= SEARCH_INLINE_ROWS and searched.at_hand(query)
@@ -299,16 +310,15 @@ class _Said:
             return signature
         if text in self._texts:
             return None
-        shared = self._by_word.keys() & first
-        for word in shared:
-            for others, other in self._by_word[word]:
+        by_word = self._by_word
+        for word in first:
+            for others, other in by_word.get(word, ()):
                 if others >= ALIKE * size and size >= ALIKE * others and self._are_alike(text, other):
                     return None
         self._texts.add(text)
-        noted: dict[int, tuple[tuple[int, str], ...]] = dict.fromkeys(first, ((size, text),))
-        for word in shared:
-            noted[word] += self._by_word[word]
-        self._by_word.update(noted)
+        noted = ((size, text),)
+        for word in first:
+            by_word[word] = by_word.get(word, ()) + noted
         return signature
 
     def _signature(self, text: str) -> _Signature:

@@ -26,6 +26,7 @@ from daycare.store.sqlite.stems import stemmer, stems_of
 from daycare.store.sqlite.writer import Writer
 
 _FREQUENT_MAX: Final = 10_000  # words known to be frequent; a scope has some hundred
+_STEMS_MAX: Final = 4_096  # words whose stems are known, 300 bytes each: one that is asked about is asked about again
 _PAGE: Final = 500  # rows looked at before others have a turn, about 5 ms
 _COUNTED: Final = 10_000  # rows counted before others have a turn
 _TIERS: Final = {tier.value: tier for tier in Tier}
@@ -47,6 +48,7 @@ class MemoryReads(Rows):
         super().__init__(writer, reader, readers, clock)
         # (scope, stem) -> how many memories there were then, and how many postings were too few
         self._frequent: Bounded[tuple[int, str], tuple[int, int]] = Bounded(_FREQUENT_MAX)
+        self._stems: Bounded[str, list[str]] = Bounded(_STEMS_MAX)  # words keep theirs
 
     # -- by words ----------------------------------------------------------------------------------------------------
 
@@ -165,8 +167,13 @@ class MemoryReads(Rows):
 
     def stems(self, words: Sequence[str]) -> list[list[str]]:
         """Return each of these words as the index has it: in parts if it cuts it, of none if it leaves it out."""
-        with self._readers.lent() as db:
-            return stems_of(db, words)
+        known = {word: self._stems.get(word) for word in words}
+        if unknown := [word for word, stems in known.items() if stems is None]:
+            with self._readers.lent() as db:
+                made = dict(zip(unknown, stems_of(db, unknown), strict=True))
+            for word, stems in made.items():
+                known[word] = self._stems[word] = stems
+        return [known[word] or [] for word in words]
 
     # -- some --------------------------------------------------------------------------------------------------------
 
