@@ -9,7 +9,6 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import time
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeGuard, TypeVar
 from urllib.parse import urlsplit
@@ -19,6 +18,7 @@ import msgspec
 from daycare.base import api_settings, budget, consent, mcp_settings, permission, voice_settings, workspace
 from daycare.base.consent import ApprovalRule, ApprovalsSection
 from daycare.base.errors import BrokenError, InvalidError
+from daycare.base.likeness import nearest_name
 from daycare.base.limits import (
     CONFIG_MAX_BYTES,
     MODEL_FALLBACKS_MAX,
@@ -273,7 +273,7 @@ def _fill_models(at: Key, table: Mapping[str, Any], models: dict[str, ModelSecti
 def _split(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Part a provider's section in what every kind has and what only its kind knows; a likely slip is no option."""
     known = ProviderSection.__struct_fields__[:-1]
-    own = {key for key in table if key in known or get_close_matches(key, known, n=1, cutoff=_SLIP)}
+    own = {key for key in table if key in known or nearest_name(key, known, cutoff=_SLIP)}
     return {key: table[key] for key in table if key in own}, {key: table[key] for key in table if key not in own}
 
 
@@ -398,7 +398,7 @@ def _provided(key: Key, model: str, config: Config) -> _Found:
     name = model.partition("/")[0]
     known = (*config.providers, *WELL_KNOWN)
     if name not in known:
-        near = get_close_matches(name, known, n=1, cutoff=0.6)
+        near = nearest_name(name, known)
         help_ = f"did you mean `{near[0]}`?" if near else f"add a section [providers.{bare(name)}]"
         yield key, f"no provider is called {name}; {help_}"
 
@@ -447,5 +447,5 @@ def _secret(key: Key) -> str:
 
 def _unknown(key: Key, known: Mapping[str, Any]) -> str:
     what = "unknown section" if len(key) == 1 else "unknown key"
-    near = get_close_matches(key[-1], known, n=1, cutoff=0.6)
+    near = nearest_name(key[-1], known)
     return f"{what}; did you mean `{near[0]}`?" if near else f"{what}; known are {', '.join(known)}"

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from daycare.actors.lifecycle import Activation
 from daycare.base.errors import ForbiddenError
+from daycare.base.likeness import nearest_name
 from daycare.base.messages import Choice, File, Origin
 from daycare.store.records import Agent, InboxRow, Shows, User
 from daycare.store.sqlite.people import PeopleStore
@@ -169,7 +169,7 @@ class Commands:
         return command is None or not command.waits
 
     def _unknown(self, word: str) -> str:
-        near = get_close_matches(word, [name for name, _ in self.listed()], n=1, cutoff=0.65) if word else []
+        near = nearest_name(word, [name for name, _ in self.listed()], cutoff=0.65) if word else []
         meant = f"Did you mean /{near[0]}? " if near else ""
         return f"I do not know {f'/{word}' if word else 'that'}. {meant}/help shows what I know."
 

@@ -7,7 +7,6 @@ that is missing or wrong costs no answer: the default one speaks.
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
@@ -16,6 +15,7 @@ from msgspec import Meta
 
 from daycare.base.bounded import Bounded
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError
+from daycare.base.likeness import nearest_name
 from daycare.base.path import check_name
 
 PERSONALITY_MAX_BYTES: Final = 64 * 1024  # twenty traits with long descriptions have 12 KiB
@@ -122,7 +122,7 @@ class Personalities:
         try:
             version, raw = _load(file, self._read[name][0] if name in self._read else None)
         except FileNotFoundError:
-            near = get_close_matches(name, self.names(), n=1, cutoff=0.6)
+            near = nearest_name(name, self.names())
             raise NotFoundError(
                 "PERSONALITY_UNKNOWN",
                 f"reading the personality {name}: there is none of that name",
@@ -222,7 +222,7 @@ def _wrong_object(at: str, kind: type[msgspec.Struct], value: Any) -> Iterator[s
         if name in fields:
             yield from _wrong(_below(at, name), fields[name].type, inner)
         else:
-            near = get_close_matches(name, fields, n=1, cutoff=0.6)
+            near = nearest_name(name, fields)
             known = f"did you mean {near[0]}?" if near else f"known are {', '.join(fields)}"
             yield f"{_below(at, _flat(name)[:_FOUND_MAX_CHARS])}: unknown field; {known}"
     for name, field in fields.items():

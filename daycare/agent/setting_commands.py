@@ -1,7 +1,5 @@
 """The chat commands that change something: `/model`, `/use`, `/retry`."""
 
-from difflib import get_close_matches
-
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
@@ -9,6 +7,7 @@ from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Command, CommandAnswer, Commands, check_manager, who_asks
 from daycare.agent.kinds import conversation
 from daycare.base.errors import ConflictError, DaycareError, InvalidError
+from daycare.base.likeness import nearest_name
 from daycare.base.path import Kind
 from daycare.inference.pool import Pool
 from daycare.store.records import Agent, InboxRow
@@ -71,7 +70,7 @@ class SettingCommands:
         known = await self._pool.offered(provider)
         if not known or model in known or f"{model}:latest" in known:
             return
-        near = get_close_matches(model, known, n=1)
+        near = nearest_name(model, known)
         raise InvalidError(
             "MODEL_UNKNOWN",
             f"choosing {name}: {provider} does not offer it",
@@ -100,7 +99,7 @@ class SettingCommands:
         await check_manager(self._store.people, row, agent, "whose conversation it is can choose who answers")
         name = rest.split(maxsplit=1)[0]
         if name != "default" and name not in names:
-            near = get_close_matches(name, names, n=1)
+            near = nearest_name(name, names)
             return CommandAnswer(
                 f"There is no agent {name}. {f'Did you mean /use {near[0]}?' if near else '/use shows all.'}"
             )

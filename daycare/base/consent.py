@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
+from daycare.base.likeness import nearest_name
 from daycare.base.messages import Origin
 from daycare.base.toml_positions import Key
 
@@ -105,7 +105,7 @@ def unfit(tool: str, policy: str) -> str:
 def _rule_flaws(at: Key, rule: ApprovalRule) -> Iterator[tuple[Key, str]]:
     for tool in rule.tools:
         if tool not in TOOLS:
-            near = get_close_matches(tool, TOOLS, n=1, cutoff=0.6)
+            near = nearest_name(tool, TOOLS)
             yield (*at, "tools"), f"{tool} is no memory tool" + (f"; did you mean `{near[0]}`?" if near else "")
         elif wrong := unfit(tool, rule.policy):
             yield (*at, "tools"), f"{tool} {wrong}"

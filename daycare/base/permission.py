@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final, Literal
 
 import msgspec
 
 from daycare.base.errors import InvalidError
+from daycare.base.likeness import nearest_name
 from daycare.base.limits import RULES_MAX
 from daycare.base.path import Pattern
 from daycare.base.scope import user_in
@@ -152,5 +152,5 @@ def _pattern(text: str) -> Iterator[str]:
 
 
 def _expected(action: str) -> str:
-    near = get_close_matches(action, ACTIONS, n=1, cutoff=0.6)
+    near = nearest_name(action, ACTIONS)
     return f"expected one of {', '.join(ACTIONS)} or tool:NAME" + (f"; did you mean `{near[0]}`?" if near else "")

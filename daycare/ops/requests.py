@@ -2,7 +2,6 @@
 
 import tomllib
 from collections.abc import Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -10,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from daycare.base.errors import InvalidError
+from daycare.base.likeness import nearest_name
 from daycare.base.problems import Problem, lower, placed, syntax
 from daycare.base.toml_positions import Key
 from daycare.observe.redact import looks_secret, names_secret
@@ -73,7 +73,7 @@ def _fill(table: dict[str, Any], fields: dict[str, Any]) -> Iterator[tuple[Key, 
     known = {field.name: field.type for field in msgspec.structs.fields(SetupRequest)}
     for name, value in table.items():
         if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.6)
+            near = nearest_name(name, known)
             told = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known)}"
             yield (name,), f"unknown key; {told}"
             continue

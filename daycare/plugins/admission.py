@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 
 from daycare.base.consent import TOOLS
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, UnavailableError
+from daycare.base.likeness import nearest_name
 from daycare.plugin import Connector, Plugin
 from daycare.plugins.absent import sure
 from daycare.plugins.checked import connectors_of, held
@@ -103,7 +103,7 @@ def orphans(
     missing = []
     for name in sections:
         if name not in names:
-            near = get_close_matches(name, names, n=1)
+            near = nearest_name(name, names)
             problem = InvalidError(
                 "PLUGIN_UNKNOWN",
                 f"config.toml has settings for [plugins.{name}], and no such plugin is installed",

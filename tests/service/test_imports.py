@@ -35,6 +35,7 @@ def loaded() -> tuple[set[str], set[str]]:
         pytest.param({"httpx", "anyio.from_thread"}, id="httpx"),
         pytest.param({"daycare.api.openapi"}, id="the-description-of-the-api"),
         pytest.param({"daycare.testing", "daycare.cli.selftest"}, id="tests"),
+        pytest.param({"daycare.rules.suspicion", "daycare.rules.vocabulary", "difflib"}, id="what-few-need"),
         pytest.param({"numpy", "mcp", "cryptography", "jinja2"}, id="parts-that-are-off"),
     ],
 )

@@ -1,13 +1,13 @@
 """The chat command `/agents`: which there are; make a permanent one of a template, end it, and take it back."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Final
 
 from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Command, CommandAnswer, Commands, check_manager
 from daycare.agent.status_commands import LIVES
 from daycare.base.errors import DaycareError, NotFoundError
+from daycare.base.likeness import nearest_name
 from daycare.base.messages import Choice
 from daycare.base.path import Path
 from daycare.features.agents.controls import PermanentAgents
@@ -53,7 +53,7 @@ class PermanentAgentCommands:
         except NotFoundError as error:
             if error.code == "TEMPLATE_UNKNOWN":
                 return CommandAnswer(f"{error.message}. There are: {', '.join(names())}.")
-            near = get_close_matches(name, await self._names(agent.user), n=1)
+            near = nearest_name(name, await self._names(agent.user))
             return CommandAnswer(f"Did you mean /agents {verb} {near[0]}?" if near else error.message)
         except DaycareError as error:
             return CommandAnswer(error.message)

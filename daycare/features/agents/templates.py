@@ -4,7 +4,6 @@ A template gives no rights: it says which tools its words count on, and whoever 
 these the agent will not have.
 """
 
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Final
@@ -13,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from daycare.base.errors import NotFoundError
+from daycare.base.likeness import nearest_name
 
 EMPTY: Final = "empty"
 _FOLDER: Final = Path(__file__).with_name("templates")
@@ -52,7 +52,7 @@ def names() -> tuple[str, ...]:
 def template(name: str) -> AgentTemplate:
     """Return a template. Raises `NotFoundError` TEMPLATE_UNKNOWN."""
     if name not in names():
-        near = get_close_matches(name, names(), n=1)
+        near = nearest_name(name, names())
         meant = f"; did you mean {near[0]}?" if near else ""
         raise NotFoundError("TEMPLATE_UNKNOWN", f"there is no template {name}{meant}", hint=", ".join(names()))
     found = msgspec.toml.decode((_FOLDER / f"{name}.toml").read_bytes(), type=AgentTemplate)

@@ -1,13 +1,14 @@
 """What the scanner found, as a request for approval keeps it."""
 
 from daycare.features.approvals.records import ApprovalFinding
-from daycare.rules.suspicion import scan_gently
 
 _EXCERPT_MAX_CHARS = 200  # of a passage: enough to find it
 
 
 async def findings_of(text: str) -> list[ApprovalFinding]:
     """Return what is suspicious in a text, in its order; others run in between."""
+    from daycare.rules.suspicion import scan_gently  # a megabyte of words, for who never approves of anything
+
     return [
         ApprovalFinding(
             severity=found.severity,

@@ -6,7 +6,6 @@ as they are now, when something is proposed and again when it is made.
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path as File
 from typing import Final
@@ -20,6 +19,7 @@ from daycare.agent.prompt import PROMPT_IDENTITY_MAX_TOKENS
 from daycare.base.budget import LIFTED, read_limits
 from daycare.base.cron import CronSpec
 from daycare.base.errors import DaycareError, InvalidError
+from daycare.base.likeness import nearest_name
 from daycare.base.messages import Origin
 from daycare.base.path import Kind, Path
 from daycare.base.permission import SPAWN, TOOL, Decision
@@ -126,7 +126,7 @@ class ProposalChecks:
         found = []
         for name in dict.fromkeys(it.tools or ()):
             if name not in may:
-                near = get_close_matches(name, may, n=1)
+                near = nearest_name(name, may)
                 why = f": it is there once {needs()[name]}" if name in needs() else ""
                 if name in known:
                     found.append(f"{name} is not for {user.id} to give{why}; leave it out")
