@@ -105,13 +105,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = {tests / file for file in _LONG}
     assert all(map(Path.exists, long)), "a file of _LONG is gone: take it out of the list"
     items.sort(key=lambda item: item.path not in long)  # first, and all others as they were
+    left_out: dict[str, str] = {}
     if config.getoption("--store") == "postgresql":
         from tests.postgres import OF_A_FILE
 
-        for item in items:
-            for name in (item.path.parent.name, item.path.stem, getattr(item, "originalname", item.name), item.name):
-                if why := OF_A_FILE.get(name):
-                    item.add_marker(pytest.mark.skip(reason=why))
+        left_out |= OF_A_FILE
+    if config.getoption("--memory") == "redis":
+        from tests.redis_server import OF_THE_STORE
+
+        left_out |= OF_THE_STORE
+    for item in items if left_out else ():
+        for name in (item.path.parent.name, item.path.stem, getattr(item, "originalname", item.name), item.name):
+            if why := left_out.get(name):
+                item.add_marker(pytest.mark.skip(reason=why))
 
 
 @pytest.fixture(autouse=True)

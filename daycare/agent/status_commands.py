@@ -187,6 +187,8 @@ def _everything(now: Mapping[str, Any]) -> Iterator[str]:
         yield f"{_number(now['strangers'], 'stranger')} waiting to be let in, see daycare pair list"
     if now["store"]["trouble"]:
         yield f"the disk: {now['store']['trouble']}"
+    if away := now.get("memory", {}).get("redis", {}).get("trouble"):
+        yield f"nothing is recalled: {away}"
 
 
 def _letters(found: Sequence[DeadLetter]) -> Iterator[str]:

@@ -121,6 +121,7 @@ def status_facts(now: Json) -> Any:
                 "store",
                 f"{store.get('location')}, {size(store.get('bytes') or 0)}" + (f": {trouble}" if trouble else ""),
             ),
+            ("memory", _searched((now.get("memory") or {}).get("redis"))),
             ("node", _node(now.get("node"))),
             ("models", ", ".join(f"{role}: {model}" for role, model in now.get("models", {}).items())),
             ("providers", ", ".join(now.get("providers", ()))),
@@ -132,6 +133,14 @@ def status_facts(now: Json) -> Any:
             ("spent", _spent(now.get("spent", {}))),
         )
     )
+
+
+def _searched(now: Json | None) -> str:
+    """Return where memory is searched, where that is not the store."""
+    if now is None:
+        return ""
+    trouble = f"; nothing is recalled: {now['trouble']}" if now["trouble"] else ""
+    return f"searched in Redis at {now['server']}, {now['waiting']} memories to be carried there{trouble}"
 
 
 def _node(now: Json | None) -> str:

@@ -298,3 +298,19 @@ async def test_the_newest_come_first_where_a_word_is_everywhere(store: Store, se
     [found] = RedisIndex(server, store.of(MemoryRows)).postings(SCOPE, ["piano"], postings_max=4)
     assert struct.unpack("<4q", found.numbers) == tuple(numbers[-4:]) and found.memories == 9
     assert Tier.LOG in {shape.tier for shape in RedisIndex(server, store.of(MemoryRows)).shapes(SCOPE, limit=3)}
+
+
+async def test_what_is_no_memory_of_ours_is_told_of_and_replaced(store: Store, server: RedisServer) -> None:
+    piano, _ = await logged(store, "the piano", "the kettle")
+    made = copier(server, store)
+    carry(made)
+    for key in redis_server.keys(server):
+        if key.endswith((":text", ":shape")):
+            server.run(lambda redis, key=key: redis.hset(key, piano & 0xFFFFFFFF, b"\xff\xffgarbage"))  # type: ignore[misc]
+    search = Search(store, Live(), None, RedisIndex(server, store.of(MemoryRows)))
+    with pytest.raises(UnavailableError) as caught:
+        await search.find(MemoryQuery(scope=SCOPE, text="Where is the piano?", now_ms=EPOCH_MS + 1))
+    assert caught.value.code == "REDIS_GARBAGE"
+    await store.of(MemoryRows).forget(SCOPE, [piano])
+    carry(made)
+    compare(server, store, SCOPE)

@@ -89,6 +89,7 @@ async def test_while_it_is_away_answers_go_on_and_what_waits_is_carried_over_lat
         assert redis.url in why.without and not why.memories
         ok, text = await health(house)
         assert not ok and "nothing is recalled" in text
+        assert "nothing is recalled" in await house.talk("/status")
         assert (await shown(house))["trouble"] and (await shown(house))["waiting"] > 0
         redis.start()
         await trio.sleep(120)

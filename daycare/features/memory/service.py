@@ -186,7 +186,7 @@ class MemoryFeature(Feature):
         if self.embedding is not None:
             parts["embedding"] = self.embedding.worker.run
         if self.copy is not None:
-            parts["copy of memories"] = self.copy.worker.run
+            parts["copy of memories"] = self.copy.run
         return parts
 
     def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:

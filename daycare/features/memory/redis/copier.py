@@ -6,27 +6,28 @@ Redis has lost something, or the store has gone back to an older state, the mark
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from daycare.base.errors import UnavailableError
 from daycare.features.memory.redis.layout import (
     GONE_MAX,
     CopyKeys,
     CopyMark,
-    decode_text,
-    encode,
     mark_key,
     mark_of,
+    read_text,
     scopes_key,
     shape_bytes,
+    text_bytes,
 )
 from daycare.features.memory.redis.server import RedisServer
 from daycare.features.memory.store.copied import CopiedMemory, ScopeState, VectorState
 from daycare.features.memory.store.rows import MemoryRows
 
 STEP: Final = 500  # memories carried over with one transaction: some 10 ms of the server's
-ROUND_STEPS: Final = 64  # of one round, after which others are looked at
+ROUND_STEPS: Final = 8  # of one round, which nobody can break off: half a second
 _SCOPES: Final = 500  # looked at with one read
 _START_BITS: Final = 31
 _WORD_KEYS: Final = 1_000  # deleted at once
@@ -207,13 +208,17 @@ class _Step:
             if part is not parts[0] and self._read() != mark:
                 return True
             old = self._pipe.hmget(keys.text, part) if part else []
+            try:
+                words = _having(part, old)
+            except UnavailableError:  # what lies there is not known any more
+                return self._begin()
             now = self._rows.copied_of(self._state.no, part)
             made = self._made([it.own for it in now])
             mark = mark._replace(revision=mark.revision + 1)
             if part is parts[-1]:  # a step that ends before has done nothing that may not be done again
                 mark = mark._replace(changed=self._state.changed)
             self._pipe.multi()
-            _remove(self._pipe, keys, part, old)
+            _remove(self._pipe, keys, part, words)
             _add(self._pipe, keys, now, made)
             _note_changed(self._pipe, keys, part, mark.revision)
             self._end(mark)
@@ -277,7 +282,7 @@ def _add(pipe: Any, keys: CopyKeys, memories: Sequence[CopiedMemory], made: dict
     if not memories:
         return
     pipe.hset(keys.shape, mapping={it.own: shape_bytes(it.shape) for it in memories})
-    pipe.hset(keys.text, mapping={it.own: encode((it.text, it.stems)) for it in memories})
+    pipe.hset(keys.text, mapping={it.own: text_bytes(it.text, it.stems) for it in memories})
     having: dict[str, dict[int, int]] = {}
     for it in memories:
         for stem in it.stems:
@@ -290,14 +295,19 @@ def _add(pipe: Any, keys: CopyKeys, memories: Sequence[CopiedMemory], made: dict
         pipe.hset(keys.vectors, mapping=made)
 
 
-def _remove(pipe: Any, keys: CopyKeys, numbers: Sequence[int], old: Iterable[bytes | None]) -> None:
+def _having(numbers: Sequence[int], texts: Iterable[bytes | None]) -> dict[str, list[int]]:
+    """Return the words of memories as the copy has them, and which have each."""
+    having: dict[str, list[int]] = {}
+    for own, data in zip(numbers, texts, strict=True):
+        for stem in set(read_text(data)[1]) if data is not None else ():
+            having.setdefault(stem, []).append(own)
+    return having
+
+
+def _remove(pipe: Any, keys: CopyKeys, numbers: Sequence[int], words: Mapping[str, Sequence[int]]) -> None:
     if not numbers:
         return
-    having: dict[str, list[int]] = {}
-    for own, data in zip(numbers, old, strict=True):
-        for stem in set(decode_text(data)[1]) if data is not None else ():
-            having.setdefault(stem, []).append(own)
-    for stem, gone in having.items():
+    for stem, gone in words.items():
         pipe.zrem(keys.word(stem), *gone)
     pipe.hdel(keys.shape, *numbers)
     pipe.hdel(keys.text, *numbers)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from daycare.features.memory.redis.layout import CopyKeys, CopyMark, decode_text, mark_key, mark_of, read_shape
+from daycare.features.memory.redis.layout import CopyKeys, CopyMark, mark_key, mark_of, read_shape, read_text
 from daycare.features.memory.redis.server import RedisServer
 from daycare.features.memory.store.copied import ScopeState
 from daycare.features.memory.store.records import OWN_BITS, MemoryShape, Postings, VectorPage
@@ -65,7 +65,7 @@ class RedisIndex:
         if copy is None:
             return []
         kept = self._fields(copy.keys.text, copy.own(numbers))
-        return [(copy.high | own, *decode_text(data)) for own, data in kept]
+        return [(copy.high | own, *read_text(data)) for own, data in kept]
 
     def stems(self, words: Sequence[str]) -> list[list[str]]:
         """Return each of these words as the index has it."""

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from daycare.base.errors import UnavailableError
 from daycare.base.memories import Tier
 from daycare.features.memory.store.records import MemoryShape
 
@@ -25,9 +26,9 @@ GONE_MAX: Final = 10_000  # changes remembered of a scope; who is further behind
 
 _TIERS: Final = {tier.value: tier for tier in Tier}
 _REVISION_BITS: Final = 48
-encode: Final = msgspec.msgpack.Encoder().encode
+_encode: Final = msgspec.msgpack.Encoder().encode
 _decode_shape: Final = msgspec.msgpack.Decoder(tuple[str, str, str, int, int, str, int, int | None]).decode
-decode_text: Final = msgspec.msgpack.Decoder(tuple[str, list[str]]).decode
+_decode_text: Final = msgspec.msgpack.Decoder(tuple[str, list[str]]).decode
 
 
 def scopes_key(prefix: str) -> str:
@@ -106,10 +107,34 @@ def mark_of(kept: Mapping[bytes, bytes]) -> CopyMark | None:
 def shape_bytes(shape: MemoryShape) -> bytes:
     """Return a shape as Redis keeps it: without its number."""
     it = shape
-    return encode((it.tier, it.agent_id, it.path, it.session, it.turn, it.speaker, it.at_ms, it.until_ms))
+    return _encode((it.tier, it.agent_id, it.path, it.session, it.turn, it.speaker, it.at_ms, it.until_ms))
 
 
 def read_shape(no: int, data: bytes) -> MemoryShape:
-    """Return the shape of a memory from what `shape_bytes` made of it."""
-    tier, agent_id, path, session, turn, speaker, at_ms, until_ms = _decode_shape(data)
-    return MemoryShape(no, _TIERS[tier], agent_id, path, session, turn, speaker, at_ms, until_ms)
+    """Return the shape of a memory from what `shape_bytes` made of it. Raises `UnavailableError` REDIS_GARBAGE."""
+    try:
+        tier, agent_id, path, session, turn, speaker, at_ms, until_ms = _decode_shape(data)
+        return MemoryShape(no, _TIERS[tier], agent_id, path, session, turn, speaker, at_ms, until_ms)
+    except (msgspec.DecodeError, KeyError):
+        raise _garbage() from None
+
+
+def text_bytes(text: str, stems: list[str]) -> bytes:
+    """Return a text and its words as Redis keeps them."""
+    return _encode((text, stems))
+
+
+def read_text(data: bytes) -> tuple[str, list[str]]:
+    """Return a text and its words from what `text_bytes` made of them. Raises `UnavailableError` REDIS_GARBAGE."""
+    try:
+        return _decode_text(data)
+    except msgspec.DecodeError:
+        raise _garbage() from None
+
+
+def _garbage() -> UnavailableError:
+    return UnavailableError(
+        "REDIS_GARBAGE",
+        "reading memories in Redis: what lies there is not what daycare put there",
+        hint="delete the keys below [memory.redis] prefix: all of it is copied there again",
+    )

@@ -15,6 +15,7 @@ from daycare.store.worker import Worker
 
 LOOK_S: Final = 5.0  # at least so often: other nodes commit, too, and a server that went away is to be missed
 RETRY_MAX_S: Final = 60.0  # between two tries to reach a server that is away
+_PAUSE_FOLD: Final = 2  # of what a round took, before the next: a share of the machine is left for others
 _GATHER_S: Final = 0.02  # of the commits of one moment
 
 
@@ -41,6 +42,7 @@ class RedisMemory:
 
     async def _look(self) -> float:
         """Carry over what waits; return in how many seconds to look again."""
+        began = trio.current_time()
         try:
             more = await trio.to_thread.run_sync(self._copier.round)
         except UnavailableError as error:
@@ -52,7 +54,15 @@ class RedisMemory:
             return 0.0
         self._note(None)
         self._retry_s = LOOK_S
+        await trio.sleep(min(_PAUSE_FOLD * (trio.current_time() - began), LOOK_S))
         return 0.0 if more else LOOK_S
+
+    async def run(self) -> None:
+        """Keep it up to date until cancelled."""
+        try:
+            await self.worker.run()
+        finally:
+            self._server.close()
 
     def _note(self, error: DaycareError | None) -> None:
         if (error is None) == (self._trouble is None):
