@@ -21,7 +21,7 @@ from daycare.config import Config, ModelsSection, PluginsSection, ProviderSectio
 from daycare.observe.bus import Bus
 from daycare.store.sqlite import database
 from daycare.store.sqlite.facts import Followers, UserLeaving
-from daycare.store.sqlite.writer import Tx
+from daycare.store.sqlite.writer import Tx, WriterCache
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import Scripted, call, say
 
@@ -108,9 +108,9 @@ async def test_a_table_is_made_written_and_left_with_its_user(
     monkeypatch.setattr(database, "migrations", lambda: (*real, added))
     db = database.open_writer(str(tmp_path / "daycare.db"))
     with closing(db):
-        tx = Tx(db, 0, None)  # type: ignore[arg-type]
+        tx = Tx(db, 0, WriterCache(db, Followers([made.NotesOfUsers()])))
         assert [made.add(tx, user, "milk") for user in ("ann", "bob")] == [1, 2]
-        Followers([made.NotesOfUsers()]).tell(tx, UserLeaving("ann", "removed"))
+        tx.tell(UserLeaving("ann", "removed"))
         assert made.NOTES.find(db, "no > ?", (0,)) == [made.Note(2, "bob", "milk")]
 
 

@@ -97,5 +97,6 @@ class EventRelay:
 def _understood(told: msgspec.Raw) -> Event | None:
     """Return an event, None for one that this version does not know: nodes of two versions work side by side."""
     with suppress(msgspec.MsgspecError):
-        return _event(told)
+        event: Event = _event(told)
+        return event
     return None

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import cast
 
 import apsw
 
@@ -30,7 +31,7 @@ def tokens_in(location: str) -> dict[str, bytes]:
     """Return the encrypted secrets of a store by name; nothing where there is none."""
     with looking(location) as db:
         rows = () if db is None else db.execute("SELECT name, token FROM secrets").fetchall()
-        return {str(name): bytes(token) for name, token in rows}
+        return {str(name): cast(bytes, token) for name, token in rows}
 
 
 def operators_in(location: str) -> list[User]:

@@ -17,7 +17,7 @@ from tests import postgres
 from tests.backup.samples import leave, tables
 from tests.backup.test_purge import SUMS, home, life
 from tests.moves import stores
-from tests.store.samples import HandClock
+from tests.store.samples import HandClock, post
 
 __all__ = ["home", "life"]  # the fixtures
 NOW_MS = 1_900_000_000_000
@@ -59,7 +59,7 @@ def test_a_daemon_goes_on_after_a_purge_of_its_server(both: tuple[Home, Home, st
     async def goes_on() -> None:
         async with open_store(server, HandClock(), inline=True) as store:
             assert await store.people.get("ben") is None and await store.people.get("ann") is not None
-            row = await stores.post(store, "behind")
+            row = await post(store, "behind")
             assert row.seq > newest, "a number was given twice"
 
     trio.run(goes_on)

@@ -224,7 +224,7 @@ class Secrets:
         """Replace every token by what `seal` makes of it, all of them or, if it raises, none."""
 
         def run(tx: Tx) -> None:
-            rows = tx.run("SELECT name, token FROM secrets").fetchall()
+            rows = tx.db.execute("SELECT name, token FROM secrets").fetchall()
             for name, token in rows:
                 assert isinstance(token, bytes)
                 tx.run("UPDATE secrets SET token = ? WHERE name = ?", (seal(token), name))
