@@ -79,7 +79,7 @@ class Daemon(Kernel):
     def _build_features(self) -> None:
         """Build what agents and people can do, and what looks after the daemon."""
         store, bus, clock, live, owner = self.store, self.bus, self.clock, self.live, self.owner
-        directory, router = self.directory, self.router
+        directory, router, address = self.directory, self.router, self.sending.address
         core = Core(store, directory, router, bus, clock, live, self.permissions.check, owner)
         warn = partial(self.notifier.notify, owner)
         tell = lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path)  # noqa: E731
@@ -89,9 +89,7 @@ class Daemon(Kernel):
         self.cron = Cron(core, tell, self.home.cron)
         self.tasks = Tasks(core, self.deliveries)
         self.signals = Signals(core, self.budgets, self.memory.documents)
-        outcomes = ApprovalMessages(
-            store, self.approvals, bus, clock, self.connectors, self.sending.address, self.linking
-        )
+        outcomes = ApprovalMessages(store, self.approvals, bus, clock, self.connectors, address, self.linking)
         self.approving = Approving(store, directory, self.approvals, outcomes, bus, live, clock, owner)
         self.budgeting = Budgeting(store, directory, self.budgets, clock, owner)
         self.exports = ExportEngine(
@@ -136,7 +134,6 @@ class Daemon(Kernel):
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
         self.connections = Connections(self.host, self.extensions, self.reloading.reload, self.linking.has)
-        self.relay.heard.append(self.connections.heard)
         configuration = ConfigurationFeature(self.home, self.reloading.reload)
         self.backups = BackingUp(Backups(self.home, live, store, clock))
         sweeps = {what: sweep for feature in able for what, sweep in feature.sweeps().items()}
@@ -163,6 +160,7 @@ class Daemon(Kernel):
         """Build what shows it all: chat commands, routes, and whoever hears of commits."""
         store, bus, clock, live = self.store, self.bus, self.clock, self.live
         directory, pool, supervisor = self.directory, self.pool, self.supervisor
+        self.relay.heard.append(self.connections.heard)
         overview = Overview(self.this_run, store, live, supervisor, pool, self.extensions, self.features)
         self.status = overview.status
         self.standing = DaemonStanding(

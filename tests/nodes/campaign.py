@@ -161,7 +161,7 @@ class Campaign:
                 await self._took(self.takeovers_s)
                 node.start()
                 await _up(node)
-            case "pause":
+            case "pause":  # it may be in the middle of something when it goes on
                 node.signal(signal.SIGSTOP)
                 node.down = True  # nobody asks it meanwhile
                 await self._took(self.takeovers_s)

@@ -65,6 +65,8 @@ def judge(db: PostgresConnection, ledger: Ledger, wanted: wants.Wanted, tools: P
             if it.verb == names[told] and (many := done[told, it.sender, str(it.number)]) != 1:
                 found.append(("lost" if not many else "doubled", f"{it}: {told} {many} times"))
     found += wants.judge(db, wanted, texts, lines)
+    for at, node in db.simple("SELECT at, node FROM stale"):
+        found.append(("two_owners", f"{node} committed at {at}, and had been declared dead"))
     for at, node in db.simple("SELECT at, node FROM read_on"):
         found.append(("two_owners", f"{node} read on at {at} over a connector that another has"))
     found += [("deadlocks", line) for line in server_log.splitlines() if "deadlock detected" in line]

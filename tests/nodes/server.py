@@ -36,6 +36,12 @@ CREATE FUNCTION daycare.reading() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   RETURN NULL; END $$;
 CREATE TRIGGER reading AFTER INSERT OR UPDATE ON daycare.connector_memory FOR EACH ROW
   EXECUTE FUNCTION daycare.reading();
+CREATE TABLE daycare.stale (at timestamptz NOT NULL, node text NOT NULL);
+CREATE FUNCTION daycare.staling() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF OLD.state <> 'alive' AND NEW.state <> 'alive' THEN
+    INSERT INTO daycare.stale VALUES (clock_timestamp(), NEW.node); END IF;
+  RETURN NULL; END $$;
+CREATE TRIGGER staling AFTER UPDATE OF batch ON daycare.nodes FOR EACH ROW EXECUTE FUNCTION daycare.staling();
 CREATE TRIGGER owning AFTER UPDATE OF node ON daycare.shards FOR EACH ROW EXECUTE FUNCTION daycare.owning();
 """
 
