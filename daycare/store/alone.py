@@ -1,36 +1,9 @@
-"""A store that a command has to itself: no daemon works on it."""
+"""Opening a store for a command that has it to itself."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
-from typing import ClassVar
-
-import apsw
+from contextlib import AbstractContextManager
 
 from daycare.base.store_location import is_server, not_installed
-from daycare.store.sqlite.database import describing, open_writer
-
-
-class LoneStore:
-    """What a command may use of it. `leaves_pages`: what is deleted stays in a file's bytes for a while."""
-
-    leaves_pages: ClassVar = True
-
-    def __init__(self, db: apsw.Connection) -> None:
-        self.db = db
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit what the block has written, all of it or nothing."""
-        self._begin()
-        try:
-            yield
-            self.db.execute("COMMIT")
-        finally:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
-
-    def _begin(self) -> None:
-        self.db.execute("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON").fetchall()
+from daycare.store.sqlite.lone import LoneStore, lone_file
 
 
 def alone(location: str) -> AbstractContextManager[LoneStore]:
@@ -39,15 +12,9 @@ def alone(location: str) -> AbstractContextManager[LoneStore]:
     Raises `StoreAwayError` STORE_IN_USE where a daemon works on a server's, and what opening a store does.
     """
     if not is_server(location):
-        return _of_a_file(location)
+        return lone_file(location)
     try:
-        from daycare.store.postgres.alone import alone_on_server
+        from daycare.store.postgres.lone import lone_server
     except ImportError as error:
         raise not_installed(location, error) from None
-    return alone_on_server(location)
-
-
-@contextmanager
-def _of_a_file(location: str) -> Iterator[LoneStore]:
-    with describing(location), closing(open_writer(location)) as db:
-        yield LoneStore(db)
+    return lone_server(location)

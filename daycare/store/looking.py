@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import cast
 
 import apsw
 
@@ -11,6 +10,7 @@ from daycare.base.store_location import is_server, not_installed
 from daycare.store.records import User
 from daycare.store.sqlite.database import MEMORY, connect_reader, describing
 from daycare.store.sqlite.people import operators
+from daycare.store.sqlite.sql import fetch
 
 
 @contextmanager
@@ -30,8 +30,8 @@ def looking(location: str) -> Iterator[apsw.Connection | None]:
 def tokens_in(location: str) -> dict[str, bytes]:
     """Return the encrypted secrets of a store by name; nothing where there is none."""
     with looking(location) as db:
-        rows = () if db is None else db.execute("SELECT name, token FROM secrets").fetchall()
-        return {str(name): cast(bytes, token) for name, token in rows}
+        rows = [] if db is None else fetch(db, "SELECT name, token FROM secrets")
+        return {str(name): bytes(token) for name, token in rows}
 
 
 def operators_in(location: str) -> list[User]:

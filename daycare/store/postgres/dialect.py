@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from daycare.base.bounded import Bounded
 from daycare.store.postgres import words
+from daycare.store.postgres.file_statements import OF_A_FILE
 
 _TOKEN: Final = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\?\d*|:[A-Za-z_]\w*|[A-Za-z_]\w*|\s+|\d+(?:\.\d+)?|<>|<=|>=|\|\||->>|->|<<|>>|.""",
@@ -29,30 +30,6 @@ _ENDS_SUBQUERY: Final = {
 _BEFORE_SIGN: Final = {"(", ",", "AND", "OR", "WHERE", "BY", "SELECT"}
 _BEFORE_CONDITION: Final = {"WHERE", "AND", "OR", "NOT", "WHEN", "ON", "("}
 _AFTER_CONDITION: Final = {"UNION", "RETURNING", "AND", "OR", "THEN", "ORDER", "GROUP", "LIMIT", "BEGIN", ")", "", ";"}
-_INSTEAD: Final = {  # statements about the file itself; a page is what PostgreSQL calls a block
-    "PRAGMA page_size": "SELECT 8192::bigint",
-    "PRAGMA page_count": "SELECT pg_database_size(current_database()) / 8192",
-    "PRAGMA freelist_count": "SELECT 0::bigint",
-    "PRAGMA auto_vacuum": "SELECT 0::bigint",
-    "PRAGMA auto_vacuum = INCREMENTAL": "SELECT 1::bigint",
-    "PRAGMA temp_store = MEMORY": "SELECT 1::bigint",
-    "PRAGMA defer_foreign_keys = ON": "SET CONSTRAINTS ALL DEFERRED",
-    "SELECT t.name, c.name FROM pragma_table_list t JOIN pragma_table_info(t.name) c"
-    " WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!'": (
-        "SELECT table_name::text, column_name::text FROM information_schema.columns WHERE table_schema = 'daycare'"
-    ),
-    "PRAGMA user_version": "SELECT version FROM engine",
-    "SELECT name FROM sqlite_master WHERE type = 'table'": (
-        "SELECT tablename::text FROM pg_tables WHERE schemaname = 'daycare'"
-    ),
-    "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name": (
-        "SELECT 'CREATE TABLE ' || table_name || ' (' || string_agg(column_name || ' ' || data_type, ', '"
-        " ORDER BY ordinal_position) || ')' FROM information_schema.columns WHERE table_schema = 'daycare'"
-        " GROUP BY table_name ORDER BY table_name"
-    ),
-    "BEGIN IMMEDIATE": "BEGIN",
-    "BEGIN": "BEGIN ISOLATION LEVEL REPEATABLE READ",
-}
 
 
 class TableFacts(NamedTuple):
@@ -98,7 +75,7 @@ class Dialect:
 
     def _translated(self, sql: str) -> Statement:
         sql = sql.strip().rstrip(";")
-        if (instead := _INSTEAD.get(sql)) is not None:
+        if (instead := OF_A_FILE.get(sql)) is not None:
             return Statement(instead, ())
         if sql.startswith("CREATE TEMP TABLE"):
             return Statement(table_of(sql), ())

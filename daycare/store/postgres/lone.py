@@ -7,12 +7,12 @@ from typing import ClassVar, cast
 import apsw
 
 from daycare.base.store_location import keep_password
-from daycare.store.alone import LoneStore
 from daycare.store.moving import note as notes
 from daycare.store.postgres import schema
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.writer import Ownership
+from daycare.store.sqlite.lone import LoneStore
 
 
 class LoneServer(LoneStore):
@@ -30,8 +30,8 @@ class LoneServer(LoneStore):
 
 
 @contextmanager
-def alone_on_server(location: str) -> Iterator[LoneStore]:
-    """See `alone`."""
+def lone_server(location: str) -> Iterator[LoneStore]:
+    """Open a database on a server. Raises `StoreAwayError` STORE_IN_USE where somebody works on it."""
     keep_password()
     where = ServerLocation(location)
     with closing(PostgresConnection(where, schema.dialect())) as db:
