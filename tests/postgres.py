@@ -29,7 +29,6 @@ _OLDER: Final = "it begins with a file of an older daycare; a server's schema ha
 _KILLS: Final = "a process dies at a step of SQLite's, or its file is looked at afterwards"
 _PLANS: Final = "it counts SQLite's statements, or reads its plans"
 _WORKS_ON_FILES: Final = "what it is about is for files: on a server it says what to do instead"
-_PROGRAMS: Final = "a program of its own opens the home, and knows of no server"
 OF_A_FILE: Final = {  # tests, modules and folders that are left out with a server, and why
     **dict.fromkeys(("test_sqlite_database", "test_sqlite_writer", "test_trust", "test_wall_times"), _FILE),
     **dict.fromkeys(("test_memories_bytes", "test_documents_bytes", "test_key_rotation", "test_snapshots"), _FILE),
@@ -42,9 +41,6 @@ OF_A_FILE: Final = {  # tests, modules and folders that are left out with a serv
     "test_the_file_becomes_small_again": _WORKS_ON_FILES,
     "test_a_disk_without_room_for_a_copy_is_told_of": _WORKS_ON_FILES,
     "test_room_is_looked_for_where_the_copy_is_made": _WORKS_ON_FILES,
-    "test_each_person_opens_their_own_and_without_a_model_it_says_so": _PROGRAMS,
-    "test_the_terminal_opens_it_says_what_it_lacks_and_goes_on": _PROGRAMS,
-    "test_kill_9_while_deliveries_come_in_and_all_of_them_repeated": _PROGRAMS,
     "test_purge": "it looks into every byte of the home; test_purge_server compares with it",
     **dict.fromkeys(  # onto data, which a restore on a server refuses
         (

@@ -21,6 +21,7 @@ from daycare.testing.scripted import Scripted, say
 from tests.chance import SEED, sliced
 from tests.hooks.sender import delivered
 from tests.network.conftest import free_port
+from tests.stored import tell
 
 PATH = "/ann/direct"
 DELIVERIES = 30
@@ -117,6 +118,7 @@ def _home(folder: Path) -> tuple[ThrowawayHome, int]:
     config = home.path / "config.toml"
     config.unlink()
     initialise(home.path, user_id="ann")
+    tell(home.path)
     config.write_text(f'{config.read_text()}\n[api]\nlisten = "127.0.0.1:{port}"\n')
     return home, port
 
