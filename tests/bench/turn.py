@@ -33,7 +33,8 @@ commit of 1 KB with apsw and synchronous=FULL (`commit_ms`, `commit_cpu_ms`).
 6 to 15, `late_ms` of the last ten, `growth` late divided by early; `fresh_ms` is of turns 6 to 15 in sessions begun
 afterwards, when as much is remembered, and `growth_fresh` late divided by that.
 
-`nanobot` has the same for the package nanobot-ai (its `turn_peer`), where it is installed.
+`nanobot` has the same for the package nanobot-ai (its `turn_peer`), which is installed for the run; then variants have
+`nanobot_cpu_ratio`: its processor time of a turn with as many clients, divided by ours.
 """
 
 import argparse
@@ -73,7 +74,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--warm", type=int, default=10, help="turns of each client before those that are measured")
     parser.add_argument("--settle", type=float, default=3.0, help="seconds after these, in which memories are read")
     parser.add_argument("--only", nargs="+", choices=[*VARIANTS, *_OTHERS], help="these variants")
-    parser.add_argument("--nanobot", default="nanobot", help="the program of the peer; it may be in a venv of its own")
+    parser.add_argument("--nanobot", help="the program of the peer; without it a venv is made for the run")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -86,10 +87,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
                 turn_home.build(folder / name, variant)
         if args.rounds > 1:  # else the first to start has more memory, and nobody minds
             trio.run(_compile, folder, args)
+        if "nanobot" in wanted and args.nanobot is None:
+            args.nanobot = turn_peer.install(folder / "peer")
+        peer = turn_peer.version(args.nanobot) if args.nanobot else None
         for number in range(args.rounds):
             rounds.append(trio.run(_round, folder, args, wanted))
             say(f"round {number + 1} is over")
-    return {"turns": args.turns, "peer_version": turn_peer.version(args.nanobot), **_medians(rounds)}
+    return {"turns": args.turns, "peer_version": peer, **_medians(rounds)}
 
 
 _LONG: Final = Variant()
@@ -125,8 +129,11 @@ async def _round(folder: Path, args: argparse.Namespace, wanted: Sequence[str]) 
         found["bare"] = await turn_bare.measure(folder, model, args.turns)
         for figures in found.values():
             figures |= turn_bare.ratios(figures, found["bare"])
-        if "nanobot" in wanted:
-            found |= await turn_peer.measure(args.nanobot, folder, model, args)
+        if "nanobot" in wanted and args.nanobot:
+            peers = await turn_peer.measure(args.nanobot, folder, model, args)
+            for name, figures in found.items():
+                figures |= turn_peer.ratio(figures, peers.get(f"nanobot_{name.rpartition('_')[2]}"))
+            found |= peers
     for name, figures in found.items():
         say(f"{name}: " + ", ".join(f"{key} {rounded(value)}" for key, value in figures.items()))
     return found

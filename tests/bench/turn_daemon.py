@@ -4,8 +4,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,17 +19,26 @@ from .turn_home import Variant
 
 _WAIT_S: Final = 60.0
 _POLL_S: Final = 0.02
+_IDLE_S: Final = 1.0  # after which a connection is not used again
 _SCHEDULED: Final = 2  # the kernel's CPUCLOCK_SCHED: nanoseconds, of all threads, those that ended included
 
 
 class Client:
-    """A connection that keeps its HTTP so simple that the client hardly costs anything."""
+    """A connection that keeps its HTTP so simple that the client hardly costs anything.
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    One that has been idle, which servers close, is opened `again` where that is given.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, again: Callable[[], Awaitable[trio.abc.Stream]] | None = None) -> None:
         self._stream = stream
+        self._again = again
+        self._used_at = trio.current_time()
 
     async def call(self, method: str, path: str, body: object = None, headers: str = "") -> Any:
         """Return the answer's JSON. Raises `RuntimeError` for a status of 400 and above."""
+        if self._again is not None and trio.current_time() > self._used_at + _IDLE_S:
+            await self._stream.aclose()
+            self._stream = await self._again()
         sent = b"" if body is None else json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{headers}"
         await self._stream.send_all(f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent)
@@ -39,9 +49,14 @@ class Client:
         fields = dict(line.lower().split(": ", 1) for line in top.decode("latin-1").splitlines()[1:])
         while len(rest) < int(fields["content-length"]):
             rest += await self._more()
+        self._used_at = trio.current_time()
         if int(top.split()[1]) >= 400:
             raise RuntimeError(f"{method} {path}: {top.split()[1].decode()} {rest.decode()}")
         return json.loads(rest)
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self._stream.aclose()
 
     async def _more(self) -> bytes:
         data = await self._stream.receive_some(65_536)
@@ -95,16 +110,17 @@ class Daemon:
     @asynccontextmanager
     async def talkers(self, variant: Variant, count: int) -> AsyncIterator[list[Talker]]:
         """Connect so many clients."""
-        streams = [await trio.open_unix_socket(str(product.control_socket(self.home))) for _ in range(count)]
+        connect = partial(trio.open_unix_socket, str(product.control_socket(self.home)))
+        clients = [Client(await connect(), connect) for _ in range(count)]
         try:
-            found = [Talker(Client(stream), variant, number) for number, stream in enumerate(streams)]
+            found = [Talker(client, variant, number) for number, client in enumerate(clients)]
             for talker in found:
                 await talker.begin()
             yield found
         finally:
             with trio.CancelScope(shield=True):
-                for stream in streams:
-                    await stream.aclose()
+                for client in clients:
+                    await client.aclose()
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:

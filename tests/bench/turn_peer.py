@@ -1,7 +1,9 @@
 """The peer of `turn`: `nanobot serve` of the package nanobot-ai, an agent behind an API, with the same fake model.
 
-    python -m venv peer && peer/bin/pip install 'nanobot-ai[api]'
-    python -m tests.bench turn --nanobot peer/bin/nanobot
+    python -m tests.bench turn --only memory_off memory_1k nanobot
+
+It is installed into a venv that the bench makes for the run, and is no dependency of ours; `--nanobot PROGRAM` names
+one that is there already.
 
 Set up as its documentation says: a config file whose provider `custom` is the model's server, and its OpenAI-compatible
 API on loopback (docs/openai-api.md). Each client has a session of its own and sends one message at a time. It keeps
@@ -15,7 +17,9 @@ import random
 import shutil
 import socket
 import subprocess
+import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,9 +29,22 @@ from .measure import median, percentile, rss_kib, say, scratch
 from .turn_daemon import Client, environment, process_cpu_ms
 from .turn_servers import Model
 
+PACKAGE: Final = "nanobot-ai[api]>=0.3,<0.4"
+
 _WARM_UP: Final = 10
 _POLL_S: Final = 0.2
 Figures = dict[str, float | None]
+
+
+def install(folder: Path) -> str:
+    """Make a venv with the peer in a folder and return its program; "" with a line on why if that fails."""
+    made = ([sys.executable, "-m", "venv", str(folder)], [str(folder / "bin/pip"), "install", "-q", PACKAGE])
+    for command in made:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            say(f"nanobot is left out: {' '.join(command)}: {done.stderr.strip()[-500:]}")
+            return ""
+    return str(folder / "bin/nanobot")
 
 
 def version(program: str) -> str | None:
@@ -39,11 +56,17 @@ def version(program: str) -> str | None:
     return told.stdout.split()[-1] if told.returncode == 0 and told.stdout.split() else None
 
 
+def ratio(ours: Figures, peer: Figures | None) -> Figures:
+    """Return how many times as much processor time a turn takes the peer with as many clients; nothing if unknown."""
+    own, theirs = ours.get("cpu_ms_per_turn"), peer.get("cpu_ms_per_turn") if peer is not None else None
+    return {"nanobot_cpu_ratio": theirs / own} if own and theirs else {}
+
+
 async def measure(program: str, folder: Path, model: Model, args: argparse.Namespace) -> dict[str, Figures]:
     """Return the figures for each number of clients; none, with a line on why, if it cannot run here."""
     found = shutil.which(program)
     if found is None:
-        say(f"nanobot is left out: no program {program} (pip install 'nanobot-ai[api]' into a venv of its own)")
+        say(f"nanobot is left out: there is no program {program}")
         return {}
     figures: dict[str, Figures] = {}
     for count in args.clients:
@@ -98,13 +121,17 @@ async def _talk(pid: int, port: int, model: Model, clients: int, turns: int) -> 
 
     async def take(number: int, count: int) -> None:
         dice = random.Random(number)
-        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-            client = Client(stream)
+        connect = partial(trio.open_tcp_stream, "127.0.0.1", port)
+        client = Client(await connect(), connect)
+        try:
             for _ in range(count):
                 said = {"role": "user", "content": f"What do you think of {dice.random()}?"}
                 begin = time.perf_counter()
                 await client.call("POST", "/v1/chat/completions", {"messages": [said], "session_id": f"c{number}"})
                 waits.append(time.perf_counter() - begin)
+        finally:
+            with trio.CancelScope(shield=True):
+                await client.aclose()
 
     async def everybody(count: int) -> None:
         waits.clear()

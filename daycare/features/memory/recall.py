@@ -69,12 +69,16 @@ _MARKED: Final = {
 
 
 class Recaller:
-    """Recalls for turns. `ask` embeds a question; None: there is no embedder."""
+    """Recalls for turns.
+
+    `prepare` reads what a `search` needs, ahead of the first. `ask` embeds a question; None: there is no embedder.
+    """
 
     def __init__(
         self,
         store: Store,
         search: Search,
+        prepare: Callable[[], Awaitable[None]],
         ask: Ask | None,
         live: Live,
         bus: Bus,
@@ -83,6 +87,7 @@ class Recaller:
     ) -> None:
         self._store = store
         self._search = search
+        self._prepare = prepare
         self._ask = ask
         self._live = live
         self._passages = passages
@@ -99,14 +104,15 @@ class Recaller:
     async def run(self) -> None:
         """Let questions be embedded while their messages are on their way; until cancelled.
 
-        Where there is something to recall, what that takes is imported soon: the first message should not wait for it.
+        Where there is something to recall, what that takes is imported and read soon: the first message should not wait
+        for it.
         """
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
                 await trio.sleep(RECALL_WARM_S)
                 if self._section.enabled and await with_retry(self._store.of(MemoryRows).has_log):
-                    await loaded(SEARCH)
+                    await with_retry(self._prepare)
                 await trio.sleep_forever()
             finally:
                 self._nursery = None

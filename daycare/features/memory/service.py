@@ -121,7 +121,7 @@ class MemoryFeature(Feature):
         if embedding is not None:
             embedding.on_made = self.search.embedded
         ask = embedding.question if embedding is not None else None
-        self.recaller = Recaller(store, self.search.find, ask, live, bus, clock, self.passages)
+        self.recaller = Recaller(store, self.search.find, self.search.prepare, ask, live, bus, clock, self.passages)
         self.lookup = Lookup(store, self.find, clock)
         self.remembering = Remembering(
             store,

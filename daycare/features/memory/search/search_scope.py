@@ -87,6 +87,15 @@ class SearchScope:
         while shapes := self._store.shapes(self._scope, after=self._last):
             self._take(shapes)
 
+    def prepare(self) -> None:
+        """Read all that searches need of it. Blocks."""
+        self.catch_up()
+        self.catch_up_all()
+        model = self._model()
+        dimensions = self._store.dimensions(model) if model else 0
+        if dimensions and self._block_of(model, dimensions) is None:
+            self._read_vectors(model, dimensions)
+
     def at_hand(self, query: MemoryQuery) -> bool:
         """Return whether a search reads no vectors, or few."""
         model = self._model()
@@ -232,11 +241,7 @@ class SearchScope:
             return None
         block = self._block_of(model, len(query.vector))
         if block is None:
-            most = LEAN_MAX_BYTES if self._lean else EXACT_MAX_BYTES
-            block = self._block = VectorBlock(len(query.vector), most, expected=self.size)
-            self._block_model, self._fresh = model, []
-            for page in self._store.vectors(self._scope, model):
-                block.extend(page)
+            block = self._read_vectors(model, len(query.vector))
         elif self._fresh:
             fresh, self._fresh = self._fresh, []  # in this order: the loop may add some at any moment
             page = self._store.vectors_of(model, [no for no in dict.fromkeys(fresh) if self._is_mine(no)])
@@ -249,6 +254,14 @@ class SearchScope:
             return self._store.vectors_of(model, numbers)
 
         return Nearness(*(block.scores(query.vector) or block.search(query.vector, ranking.NEAR_MAX, fetch)))
+
+    def _read_vectors(self, model: str, dimensions: int) -> VectorBlock:
+        most = LEAN_MAX_BYTES if self._lean else EXACT_MAX_BYTES
+        block = self._block = VectorBlock(dimensions, most, expected=self.size)
+        self._block_model, self._fresh = model, []
+        for page in self._store.vectors(self._scope, model):
+            block.extend(page)
+        return block
 
     def _block_of(self, model: str, dimensions: int) -> VectorBlock | None:
         block = self._block

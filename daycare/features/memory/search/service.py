@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 SEARCH_SCOPES_MAX: Final = 256  # of which something is kept in memory: 70 bytes a memory, its vector and its words ...
 SEARCH_MAX_BYTES: Final = 32 * 1024 * 1024  # ... as long as all take no more, but for the one asked last
 
+PREPARED_MAX: Final = 8  # scopes read at a start: of a household, all who talk
+
 AGAIN_FOLD: Final = 2  # of what is wanted: among so many a memory is looked for that was wanted before
 ALIKE: Final = 0.9  # of the words of two memories: then one of them is enough
 _ASIDE_MAX: Final = 4  # searches in threads: each reads a whole scope, and they take turns with the interpreter anyway
@@ -84,6 +86,27 @@ class Search:
             if everybodys := await self._find(query, EVERYBODY):
                 found = sorted([*found, *everybodys], key=lambda it: -it.score)
         return await self._read(scopes, found, query)
+
+    async def prepare(self) -> None:
+        """Read into memory what searches need of those who were in the last turns, as far as there is room for it.
+
+        So the first question after a start is answered as soon as a later one.
+        """
+        await loaded(SEARCH)
+        from daycare.features.memory.search.search_scope import SEARCH_READ_ROWS
+
+        for scope in await self._store.of(MemoryRows).recent_scopes(PREPARED_MAX):
+            if self._is_short():
+                return
+            kept = self._kept(scope)
+            await kept.turn.acquire()
+            try:
+                if kept.searched.catch_up() or kept.searched.size > SEARCH_READ_ROWS:
+                    await to_thread.run_sync(kept.searched.prepare, limiter=self._aside)
+                else:
+                    kept.searched.prepare()
+            finally:
+                self._answered(scope, kept)
 
     def alike(self, scope: str, words: Sequence[str], postings_max: int, limit: int) -> list[int]:
         """Return the memories of a scope that have most of these words, as `MemoryRows.alike` does."""

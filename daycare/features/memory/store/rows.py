@@ -21,6 +21,7 @@ from daycare.store.sqlite.rows import Table
 from daycare.store.sqlite.sql import fetch
 
 _AGENTS_MAX: Final = 1_000  # with a log that nobody has looked at
+_RECENT_TURNS: Final = 256  # among which those are who talk these days
 _VECTORS: Final = "vectors are computed again, or found by their text"
 
 
@@ -86,3 +87,14 @@ class MemoryRows(
     async def has_log(self) -> bool:
         """Return whether anything that was ever said is remembered."""
         return self._number("SELECT 1 FROM memory_marks LIMIT 1") is not None
+
+    async def recent_scopes(self, most: int) -> list[str]:
+        """Return scopes in which something is remembered, of those who were in the last turns, the latest first."""
+        rows = fetch(
+            self._reader,
+            "SELECT s.scope FROM memory_scopes s JOIN (SELECT l.user AS user, max(l.turn) AS turn FROM (SELECT user,"
+            " turn FROM turns ORDER BY turn DESC LIMIT ?) l GROUP BY l.user) t ON t.user = s.user WHERE s.living > 0"
+            " ORDER BY t.turn DESC, s.no LIMIT ?",
+            (_RECENT_TURNS, most),
+        )
+        return [str(scope) for (scope,) in rows]

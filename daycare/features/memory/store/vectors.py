@@ -91,6 +91,12 @@ class MemoryVectors(Rows):
             lambda tx: keep_vectors(tx, model, dimensions, vectors), sum(len(it.data) for it in vectors)
         )
 
+    def dimensions(self, model: str) -> int:
+        """Return how many dimensions the vectors of a model have, 0 where there are none of it."""
+        with self._readers.lent() as db:
+            row = db.execute("SELECT dimensions FROM memory_models WHERE model = ?", (model,)).fetchone()
+        return 0 if row is None else int(row[0])
+
     def vectors(self, scope: str, model: str, *, after: int = 0, page: int = _READ_PAGE) -> Iterator[VectorPage]:
         """Yield a scope's vectors of one model, in order of number, beginning after `after`."""
         rows: list[tuple[int, bytes]] = []
