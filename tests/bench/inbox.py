@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     wanted = [name for name in args.peers if _runs_here(name)]
     load = peers.Load(args.messages, args.senders, args.agents, args.bytes)
     rates: dict[str, list[float | None]] = {name: [] for name in ("bare", "product", *wanted)}
+    spent: dict[str, list[float | None]] = {"bare": [], "product": []}
     _measure("product", args.dir, load.scaled(0.1), args.deadline)  # warm: imports, page cache, CPU clock
     _measure("bare", args.dir, load.scaled(0.1), args.deadline)
     for number in range(args.rounds):
@@ -52,13 +53,18 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         if number % 2:
             order.reverse()  # what drifts with time favours each side in turn
         for name in order:
-            rates[name].append(_measure(name, args.dir, load.scaled(_SHARE.get(name, 1.0)), args.deadline))
+            rate, cpu_us = _measure(name, args.dir, load.scaled(_SHARE.get(name, 1.0)), args.deadline)
+            rates[name].append(rate)
+            if name in spent:
+                spent[name].append(cpu_us)
             say(f"round {number + 1} {name}: {rounded(rates[name][-1], 1)} messages/s")
     ours = rates["product"]
     result: dict[str, Any] = {
         f"vs_{name}": rounded(median_ratio(ours, rates[name])) if name in rates else None for name in ("bare", *_SHARE)
     }
     result["rates"] = {name: rounded(median(rates.get(name, [])), 1) for name in ("product", "bare", *_SHARE)}
+    result["cpu_vs_bare"] = rounded(median_ratio(spent["bare"], spent["product"]))
+    result["cpu_us"] = {name: rounded(median(each), 1) for name, each in spent.items()}
     result["fdatasync_ms"] = rounded(_sync_ms(args.dir))
     result["versions"] = _versions()
     return result
@@ -79,11 +85,12 @@ def _runs_here(name: str) -> bool:
     return why is None
 
 
-def _measure(name: str, parent: Path, load: peers.Load, deadline: float) -> float:
+def _measure(name: str, parent: Path, load: peers.Load, deadline: float) -> tuple[float, float | None]:
+    """Return messages a second and, of what runs in this process, its microseconds of processor time for each."""
     gc.collect()
     with scratch(parent) as folder:
         if name in _SHARE:
-            return peers.measure(name, folder, load, deadline)
+            return peers.measure(name, folder, load, deadline), None
         return trio.run(_drive, name, folder, load, deadline)
 
 
@@ -95,16 +102,17 @@ def _sync_ms(parent: Path) -> float | None:
     return median(times)
 
 
-async def _drive(name: str, folder: Path, load: peers.Load, deadline: float) -> float:
+async def _drive(name: str, folder: Path, load: peers.Load, deadline: float) -> tuple[float, float]:
     opened = open_bare if name == "bare" else product.mailroom
     with trio.fail_after(deadline):
         async with opened(folder, load.queues, load.text) as room:
-            begin = time.perf_counter()
+            begin, worked = time.perf_counter(), time.process_time()
             async with trio.open_nursery() as nursery:
                 for sender in range(load.senders):
                     nursery.start_soon(_send, room, load, sender)
             await room.settled()
-            return load.messages / (time.perf_counter() - begin)
+            took_s, spent_s = time.perf_counter() - begin, time.process_time() - worked
+            return load.messages / took_s, 1e6 * spent_s / load.messages
 
 
 async def _send(room: _Room, load: peers.Load, sender: int) -> None:
