@@ -83,7 +83,7 @@ async def a_turn(house: TestDaemon, counts: Counts, text: str, calls: int = 0) -
     [
         (QUIET, (), "hello there", 31.4, 4.2),  # some of them keep what was shown
         (MemorySection(), (), "hello there", 40.4, 4.2),
-        (MemorySection(), KNOWN, "What is my dentist called?", 43.6, 4.2),
+        (MemorySection(), KNOWN, "What is my dentist called?", 42.6, 4.2),
     ],
     ids=["without memory", "greeting", "question"],
 )
