@@ -314,3 +314,30 @@ async def test_what_is_no_memory_of_ours_is_told_of_and_replaced(store: Store, s
     await store.of(MemoryRows).forget(SCOPE, [piano])
     carry(made)
     compare(server, store, SCOPE)
+
+
+async def test_before_the_embedder_is_known_the_vectors_that_are_there_stay(store: Store, server: RedisServer) -> None:
+    one, two = await logged(store, "the piano", "the kettle")
+    await embed(store)
+    carry(copier(server, store))
+    starting = copier(server, store, model="")
+    await store.of(MemoryRows).forget(SCOPE, [one])
+    await logged(store, "tea on Monday")
+    await embed(store)
+    carry(starting)
+    index = RedisIndex(server, store.of(MemoryRows))
+    assert index.vectors_of(MODEL, [one, two]).numbers == (two,)
+    carry(copier(server, store))
+    compare(server, store, SCOPE)
+
+
+async def test_vectors_of_another_embedder_take_the_place_of_those_before(store: Store, server: RedisServer) -> None:
+    numbers = await logged(store, "the piano", "the kettle")
+    await embed(store)
+    carry(copier(server, store))
+    index = RedisIndex(server, store.of(MemoryRows))
+    assert index.vectors_of(MODEL, numbers).numbers == tuple(numbers)
+    carry(copier(server, store, model="another"))
+    assert index.vectors_of(MODEL, numbers).numbers == ()
+    carry(copier(server, store))
+    compare(server, store, SCOPE)

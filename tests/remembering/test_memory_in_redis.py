@@ -12,6 +12,7 @@ import trio
 from daycare.base.memories import Tier
 from daycare.base.memory_settings import MemorySection, RedisSection
 from daycare.config import Config
+from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import with_offline
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -31,10 +32,10 @@ def redis() -> Iterator[RedisProcess]:
 
 
 @asynccontextmanager
-async def house_with(tmp: Path, redis: RedisProcess, **more: Any) -> AsyncIterator[TestDaemon]:
+async def house_with(tmp: Path, redis: RedisProcess, embedder: str = "none") -> AsyncIterator[TestDaemon]:
     section = RedisSection(url=redis.url, timeout_ms=200)
-    config = Config(memory=MemorySection(backend="redis", redis=section), providers=with_offline({}))
-    async with open_daemon(tmp, config=config, **more) as house:
+    config = Config(memory=MemorySection(backend="redis", redis=section, embedder=embedder), providers=with_offline({}))
+    async with open_daemon(tmp, config=config) as house:
         yield house
 
 
@@ -184,3 +185,22 @@ async def test_a_server_that_throws_keys_away_is_told_of(
         await trio.sleep(10)
         ok, text = await health(house)
         assert not ok and "allkeys-lru" in text
+
+
+async def test_vectors_are_carried_there_and_searched(
+    tmp_path: Path, autojump_clock: object, redis: RedisProcess
+) -> None:
+    async with house_with(tmp_path, redis, embedder="local") as house:
+        await house.talk(SAID)
+        await trio.sleep(20)
+        memory = house.daemon.memory
+        numbers = [shape.no for shape in house.store.of(MemoryRows).shapes("ann")]
+        assert memory.copy is not None and memory.embedding is not None and len(numbers) == 2
+        found = await trio.to_thread.run_sync(memory.copy.index.vectors_of, memory.embedding.model, numbers)
+        assert found.numbers == tuple(numbers)
+        [hit, *_] = await memory.find(MemoryQuery(scope="ann", text="Where is my sibling's home?", now_ms=2**41))
+        assert "Bern" in hit.memory.text and hit.parts
+        await memory.reembed()
+        await trio.sleep(60)
+        found = await trio.to_thread.run_sync(memory.copy.index.vectors_of, memory.embedding.model, numbers)
+        assert found.numbers == tuple(numbers), "made again, and carried there again"

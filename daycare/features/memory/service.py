@@ -150,8 +150,10 @@ class MemoryFeature(Feature):
             return None
         from daycare.features.memory.redis.upkeep import RedisMemory
 
-        rows, embedding = self.store.of(MemoryRows), self.embedding
-        return RedisMemory(self.server, rows, lambda: embedding.model if embedding is not None else "", self._away)
+        return RedisMemory(self.server, self.store.of(MemoryRows), self._model, self._away)
+
+    async def _model(self) -> str:
+        return await self.embedding.ready() if self.embedding is not None else ""
 
     def begin(self, thinker: Thinker, on_forgotten: Callable[[], None]) -> None:
         """Take turns from now on. `thinker` thinks for searches, `on_forgotten` drops what the kernel keeps of it."""

@@ -175,6 +175,11 @@ class Embedding:
 
         return NewVectors(self.model, self.dimensions, packed(found))
 
+    async def ready(self) -> str:
+        """Return what vectors are stored under, once that is known. Raises what loading does."""
+        await self._open()
+        return self.model
+
     async def state(self) -> EmbedderState:
         """Return how the embedder is and how far it has come."""
         missing, total = await self._store.pending(self.model)

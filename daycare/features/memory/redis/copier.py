@@ -37,7 +37,10 @@ _Seen = tuple[ScopeState, VectorState]
 
 
 class MemoryCopier:
-    """Copies what `rows` have. `model` says of which embedder vectors are searched, "" for none. All of it blocks."""
+    """Copies what `rows` have. All of it blocks.
+
+    `model` says of which embedder vectors are searched; while it says "" those that are there are left as they are.
+    """
 
     def __init__(self, server: RedisServer, rows: MemoryRows, model: Callable[[], str]) -> None:
         self._server = server
@@ -153,7 +156,7 @@ class _Step:
         if mark is None or self._is_of_another(mark):
             return self._begin()
         keys = CopyKeys(self._prefix, self._state.id, mark.start)
-        if mark.model != self._vectors.id:
+        if self._model and mark.model != self._vectors.id:
             self._pipe.multi()
             self._pipe.unlink(keys.vectors)
             return self._end(mark._replace(model=self._vectors.id, revision=mark.revision + 1, floor=mark.revision + 1))

@@ -1,6 +1,7 @@
 """Keeping the copy in Redis up to date beside the daemon's work, and saying how it is."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import trio
@@ -20,7 +21,7 @@ _GATHER_S: Final = 0.02  # of the commits of one moment
 
 
 class RedisMemory:
-    """The copy of memories in Redis. `model` says of which embedder vectors are searched.
+    """The copy of memories in Redis. `model` says of which embedder vectors are searched, "" for none.
 
     `on_trouble` hears of the first failure, and with None when the server answers again.
     """
@@ -29,19 +30,23 @@ class RedisMemory:
         self,
         server: RedisServer,
         rows: MemoryRows,
-        model: Callable[[], str],
+        model: Callable[[], Awaitable[str]],
         on_trouble: Callable[[DaycareError | None], None],
     ) -> None:
         self.index = RedisIndex(server, rows)
         self.worker = Worker(self._look, _GATHER_S)
         self._server = server
-        self._copier = MemoryCopier(server, rows, model)
+        self._model = model
+        self._known_model = ""
+        self._copier = MemoryCopier(server, rows, lambda: self._known_model)
         self._on_trouble = on_trouble
         self._trouble: DaycareError | None = None
         self._retry_s = LOOK_S
 
     async def _look(self) -> float:
         """Carry over what waits; return in how many seconds to look again."""
+        with suppress(DaycareError):  # until it is known, vectors wait, and what was said does not
+            self._known_model = await self._model()
         began = trio.current_time()
         try:
             more = await trio.to_thread.run_sync(self._copier.round)
