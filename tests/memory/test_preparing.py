@@ -9,7 +9,6 @@ from trio.testing import MockClock
 from daycare.base.memory_settings import RetrievalSection
 from daycare.features import open_store
 from daycare.features.memory.embed.packing import packed
-from daycare.features.memory.embed.service import Embedding
 from daycare.features.memory.search import service
 from daycare.features.memory.search.queries import MemoryQuery
 from daycare.features.memory.search.search_scope import SEARCH_READ_ROWS, SearchScope
@@ -56,7 +55,7 @@ async def test_scopes_of_the_last_turns_are_read_at_a_start(
     store: Store, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     await logged(store, "one", "another")
-    search = Search(store, Live(), Embedding(store.of(MemoryRows), "none", None))
+    search = Search(store, Live(), None)
     await search.prepare()
     assert list(search._search_scopes) == [SCOPE]
     assert search._search_scopes[SCOPE].searched.size == 2

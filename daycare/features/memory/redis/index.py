@@ -100,6 +100,10 @@ class RedisIndex:
             for (stem, count), found in zip(chosen, self._each(asked), strict=True)
         ]
 
+    def dimensions(self, model: str) -> int:
+        """Return how many dimensions the vectors of a model have, 0 where there are none of it."""
+        return self._rows.dimensions(model)
+
     def vectors(self, scope: str, model: str, *, after: int = 0) -> Iterator[VectorPage]:
         """Yield a scope's vectors of one model, in order of number, beginning after `after`."""
         copy = self._copy(scope)

@@ -43,6 +43,9 @@ class MemoryIndex(Protocol):
     def postings(self, scope: str, terms: Sequence[str], *, postings_max: int) -> list[Postings]:
         """Return where words are in a scope, the rarest first, until there are `postings_max` numbers."""
 
+    def dimensions(self, model: str) -> int:
+        """Return how many dimensions the vectors of a model have, 0 where there are none of it."""
+
     def vectors(self, scope: str, model: str, *, after: int = 0) -> Iterator[VectorPage]:
         """Yield a scope's vectors of one model, in order of number, beginning after `after`."""
 

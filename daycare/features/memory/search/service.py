@@ -21,7 +21,7 @@ from trio import to_thread
 
 from daycare.agent.blocks import one_line
 from daycare.base.bounded import Bounded
-from daycare.base.errors import DaycareError
+from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.limits import RECALL_LINE_HEAD_CHARS, RECALL_LINE_MAX_CHARS, SEARCH_INLINE_ROWS
 from daycare.base.memories import Tier
 from daycare.base.memory_settings import RetrievalSection
@@ -90,7 +90,7 @@ class Search:
     async def prepare(self) -> None:
         """Read into memory what searches need of those who were in the last turns, as far as there is room for it.
 
-        So the first question after a start is answered as soon as a later one.
+        So the first question after a start is answered as soon as a later one. What is away is read when it is asked.
         """
         await loaded(SEARCH)
         from daycare.features.memory.search.search_scope import SEARCH_READ_ROWS
@@ -101,10 +101,13 @@ class Search:
             kept = self._kept(scope)
             await kept.turn.acquire()
             try:
-                if kept.searched.catch_up() or kept.searched.size > SEARCH_READ_ROWS:
+                far = self._elsewhere is not None
+                if far or kept.searched.catch_up() or kept.searched.size > SEARCH_READ_ROWS:
                     await to_thread.run_sync(kept.searched.prepare, limiter=self._aside)
                 else:
                     kept.searched.prepare()
+            except UnavailableError:
+                return  # whoever asks next is told
             finally:
                 self._answered(scope, kept)
 
