@@ -7,6 +7,7 @@ the samples of the second half: what fills up once, such as caches, is in the fi
 """
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -21,9 +22,14 @@ from typing import Any, Final
 import apsw
 import httpx
 import trio
+import trio.testing
 
 from daycare.base.clock import SystemClock
+from daycare.features.upkeep.gc import Gc
+from daycare.settings import Live
 from daycare.store.sqlite.database import open_writer
+from daycare.testing.clock import VirtualClock
+from daycare.testing.daemon import open_daemon
 from daycare.testing.model_server import ScriptedAnswer, ScriptedCall
 from daycare.testing.openai_server import FakeOpenAI
 
@@ -58,6 +64,7 @@ _FACTS: Final = (
 _NAMES: Final = ("Weber", "Bonn", "Luna", "Marta", "Siemens", "Keller", "Porto", "Milo", "Ida", "Bosch")
 _FACT_SHARE: Final = 0.1
 _EVERY: Final = "*/5 * * * *"
+_DAY_MS: Final = 86_400_000
 _TASK_OF: Final = 5  # people, one of whom has a job whose runs are tasks
 
 
@@ -77,7 +84,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         home.mkdir(mode=0o700)
         found = trio.run(_soak, home, args)
         found["left"] = _left(product.database(home))
-        found["bytes_a_message"] = _by_table(product.database(home), int(found["messages"]))
+        messages = int(found["messages"])
+        found["bytes_a_message"] = _by_table(product.database(home), messages)
+        found["day_bytes_a_message"] = _more_than_empty(product.database(home), folder, messages)
+        shutil.copytree(home, folder / "kept", ignore=shutil.ignore_patterns("*.sock"))
+        trio.run(_expire, folder / "kept", clock=trio.testing.MockClock())
+        found["kept_bytes_by_table"] = _by_table(product.database(folder / "kept"), messages)
+        found["kept_bytes_a_message"] = _more_than_empty(product.database(folder / "kept"), folder, messages)
         if args.keep:
             shutil.copytree(home, args.keep, ignore=shutil.ignore_patterns("*.sock"))
     return found
@@ -260,6 +273,34 @@ def _left(database: Path) -> dict[str, int]:
     with closing(open_writer(str(database))) as db:
         states = dict(db.execute("SELECT state, count(*) FROM inbox WHERE sender LIKE 'direct:u%' GROUP BY state"))
     return {"waiting": states.get(0, 0) + states.get(3, 0), "given up": states.get(2, 0)}
+
+
+async def _expire(home: Path) -> None:
+    """Delete what is kept no longer a day after the keep time."""
+    newest = SystemClock().now_ms()
+    clock = VirtualClock(newest + Live().now.store.keep_ms + _DAY_MS)
+    async with open_daemon(home, location=product.database(home).name, clock=clock, work=False):
+        [cleanup] = [each for each in gc.get_objects() if type(each) is Gc]
+        for sweep in cleanup.sweeps.values():
+            while await sweep(clock.now_ms()):
+                pass
+
+
+def _more_than_empty(database: Path, folder: Path, messages: int) -> float | None:
+    """Return what the pages in use take for each message, without those of a database with nothing in it."""
+    empty = folder / "empty.db"
+    with closing(open_writer(str(empty))):
+        pass
+    return rounded((_in_use(database) - _in_use(empty)) / max(messages, 1), 0)
+
+
+def _in_use(database: Path) -> int:
+    with closing(apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+        pages, free, size = (
+            int(str(db.execute(f"PRAGMA {name}").fetchall()[0][0]))
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+    return (pages - free) * size
 
 
 def _by_table(location: Path, messages: int) -> dict[str, float | None]:
