@@ -10,6 +10,7 @@ from typing import Any, Final
 import httpx
 import trio
 
+from daycare.store.postgres.connection import PostgresConnection
 from daycare.testing.daemon_process import BrokenDaemonError, client_of
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.crash.ledger import Finding, Ledger
@@ -34,7 +35,7 @@ EPISODES: Final = {
 }
 NAMES: Final = ("a", "b", "c")
 SETTLE_S: Final = 60.0
-QUIET_S: Final = 240.0
+QUIET_S: Final = 90.0  # without the end of any turn, while something waits
 _CALM_S: Final = (0.3, 1.5)
 
 
@@ -225,24 +226,28 @@ class Campaign:
             raise BrokenDaemonError(f"{names} never had all shards; {self.cluster.owners()} have\n{words}")
 
     async def _rest(self, crowd: Crowd, wanting: Wanting) -> list[Finding]:
-        """Wait until everything is done that was asked for."""
+        """Wait until everything is done that was asked for, for as long as any turn ends now and then."""
         db = self.cluster.server.connect()
+        done, since = -1, trio.current_time()
         try:
-            with trio.move_on_after(QUIET_S):
-                while not (crowd.silent and wanting.silent):
-                    await trio.sleep(0.1)
-                await trio.sleep(1.5)  # for the last reminders to be due
-                while self.phones.unanswered or await trio.to_thread.run_sync(judge.waiting, db):
-                    await trio.sleep(0.1)
-                return []
+            while trio.current_time() < since + QUIET_S:
+                left = await trio.to_thread.run_sync(judge.waiting, db)
+                silent = crowd.silent and wanting.silent and not left and not self.phones.unanswered
+                if silent and await self._still_at_rest(db):  # the last reminders are due within it
+                    return []
+                [(ended,)] = await trio.to_thread.run_sync(db.simple, "SELECT count(*) FROM history")
+                if int(str(ended)) != done:
+                    done, since = int(str(ended)), trio.current_time()
+                await trio.sleep(0.25)
             return [
-                (
-                    "broken",
-                    f"not at rest after {QUIET_S:g} s: {judge.waiting(db)} wait, {self.phones.unanswered} unanswered",
-                )
+                ("broken", f"{left} wait, {self.phones.unanswered} unanswered, and no turn ended for {QUIET_S:g} s")
             ]
         finally:
             db.close()
+
+    async def _still_at_rest(self, db: PostgresConnection) -> bool:
+        await trio.sleep(1.5)
+        return not (self.phones.unanswered or await trio.to_thread.run_sync(judge.waiting, db))
 
 
 async def _up(node: Node) -> None:
