@@ -140,7 +140,8 @@ def _searched(now: Json | None) -> str:
     if now is None:
         return ""
     trouble = f"; nothing is recalled: {now['trouble']}" if now["trouble"] else ""
-    return f"searched in Redis at {now['server']}, {now['waiting']} memories to be carried there{trouble}"
+    waiting = f", {now['waiting']} memories to be carried there" if now["waiting"] else ""
+    return f"searched in Redis at {now['server']}{waiting}{trouble}"
 
 
 def _node(now: Json | None) -> str:

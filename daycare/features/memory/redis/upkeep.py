@@ -42,6 +42,7 @@ class RedisMemory:
         self._on_trouble = on_trouble
         self._trouble: DaycareError | None = None
         self._retry_s = LOOK_S
+        self._carries = False
 
     async def _look(self) -> float:
         """Carry over what waits; return in how many seconds to look again."""
@@ -63,10 +64,12 @@ class RedisMemory:
         return 0.0 if more else LOOK_S
 
     async def run(self) -> None:
-        """Keep it up to date until cancelled."""
+        """Keep it up to date until cancelled; of several nodes one does."""
+        self._carries = True
         try:
             await self.worker.run()
         finally:
+            self._carries = False
             self._server.close()
 
     def _note(self, error: DaycareError | None) -> None:
@@ -76,11 +79,11 @@ class RedisMemory:
         self._on_trouble(error)
 
     def status(self) -> dict[str, Any]:
-        """Return what `GET /v1/status` shows of it."""
+        """Return what `GET /v1/status` shows of it; how much waits knows the node that carries it over."""
         trouble = self._server.trouble
         return {
             "server": self._server.shown,
-            "waiting": self._copier.waiting,
+            "waiting": self._copier.waiting if self._carries else None,
             "policy": self._copier.policy,
             "trouble": trouble.message if trouble is not None else "",
         }
