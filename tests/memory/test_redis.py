@@ -28,6 +28,7 @@ from daycare.store.sqlite.store import Store
 from tests import redis_server
 from tests.store.remembering import MODEL, SCOPE, entity, fact, hash_of, learned, logged
 from tests.store.samples import EPOCH_MS, HandClock
+from tests.stored import located
 
 WORDS = ("piano", "kettle", "garden", "Bern", "tea", "sister", "blue", "Monday")
 
@@ -222,7 +223,7 @@ async def test_of_a_person_who_is_removed_for_good_nothing_is_left_in_the_copy(
         carry(copier(server, opened))
     before = redis_server.keys(server)
     assert any(":w:secret" in key for key in before)
-    purge(location, "u2", 0, all_rows())
+    purge(located(Path(location)), "u2", 0, all_rows())
     async with open_store(location, HandClock(), inline=True) as opened:
         if again:
             await opened.people.add(User(id="u2", name="Ben"))
