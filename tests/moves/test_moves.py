@@ -378,6 +378,14 @@ def test_a_target_in_which_only_the_schema_is_will_do(home: Home, server: str) -
     move(home, server)
 
 
+def test_a_file_without_a_log_of_commits_as_a_restore_leaves_it_is_moved_at_once(home: Home, server: str) -> None:
+    file = home.path / "daycare.db"
+    statement(file, "PRAGMA journal_mode = DELETE")
+    before = stores.everything(str(file))
+    move(home, server)
+    assert stores.everything(server) == before
+
+
 def test_a_file_that_was_left_before_is_put_aside_and_not_written_over(home: Home, server: str) -> None:
     before = stores.everything(str(home.path / FILE))
     move(home, server)
