@@ -15,6 +15,8 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 import h11
 import trio
 
+from daycare.inference.chunked import ChunkedBody
+
 MODEL_CONNECT_S: Final = 10.0  # a model server that takes longer to accept a connection is away
 MODEL_IDLE_S: Final = 5.0  # that a connection is kept for the next call: what many servers do, too
 MODEL_IDLE_MAX: Final = 20  # connections kept
@@ -22,6 +24,7 @@ MODEL_IDLE_MAX: Final = 20  # connections kept
 _READ_BYTES: Final = 16 * 1024  # at a time: some hundred tokens, 3 ms of work
 _HEAD_MAX_BYTES: Final = 64 * 1024
 _JOINED_MAX_BYTES: Final = 256 * 1024  # a body that is copied behind its head, to be sent with it
+_WITHOUT_BODY: Final = (204, 304)
 _HERE: Final = {"localhost", "127.0.0.1", "::1"}
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -176,7 +179,9 @@ class _Connection:
     def __init__(self, stream: trio.abc.Stream, closings: int) -> None:
         self.closings = closings  # how often its owner had closed all, when it was opened
         self._stream = stream
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_MAX_BYTES)
+        self._http = _http()
+        self._chunks: ChunkedBody | None = None  # of the answer, if it has some: of that h11 reads the head alone
+        self._keeps_alive = False
         self._free_since = 0.0
         self._ended = False
         self._wrong = ""
@@ -198,12 +203,15 @@ class _Connection:
         while True:
             event = self._event()
             if isinstance(event, h11.Response):
+                self._begin(event)
                 return HttpAnswer(event, self, give_back)
             if event is h11.NEED_DATA:
                 await self._receive()
 
     async def read(self) -> bytes:
         """See `HttpAnswer.read`."""
+        if self._chunks is not None:
+            return await self._read_chunks(self._chunks)
         pieces: list[bytes] = []
         while not (pieces or self._ended):
             try:
@@ -220,13 +228,18 @@ class _Connection:
 
     def again(self) -> bool:
         """Return whether it can take another request, from now on."""
-        if (
+        if (chunks := self._chunks) is not None:
+            if not (self._keeps_alive and chunks.ended) or chunks.rest:
+                return False
+            self._http, self._chunks = _http(), None
+        elif (
             self._http.our_state is not h11.DONE
             or self._http.their_state is not h11.DONE
             or self._http.trailing_data[0]
         ):
             return False
-        self._http.start_next_cycle()
+        else:
+            self._http.start_next_cycle()
         self._ended = False
         self._free_since = trio.current_time()
         return True
@@ -247,6 +260,26 @@ class _Connection:
         """Close it, without a word of goodbye."""
         await trio.aclose_forcefully(self._stream)
 
+    def _begin(self, response: h11.Response) -> None:
+        """Look how the body of an answer comes."""
+        told = [(name, value.lower()) for name, value in response.headers]
+        if (b"transfer-encoding", b"chunked") in told and response.status_code not in _WITHOUT_BODY:
+            self._chunks = ChunkedBody(_HEAD_MAX_BYTES)
+            self._chunks.rest, _ = self._http.trailing_data
+            closes = any(name == b"connection" and b"close" in value for name, value in told)
+            self._keeps_alive = response.http_version == b"1.1" and not closes
+
+    async def _read_chunks(self, chunks: ChunkedBody) -> bytes:
+        found = chunks.take(b"")
+        while not (found or chunks.ended):
+            if chunks.wrong:
+                raise trio.BrokenResourceError(chunks.wrong)
+            data = bytes(await self._stream.receive_some(_READ_BYTES))
+            if not data:
+                raise trio.BrokenResourceError("the connection was closed before the end of the answer")
+            found = chunks.take(data)
+        return found
+
     def _event(self) -> object:
         try:
             return self._http.next_event()
@@ -256,6 +289,10 @@ class _Connection:
 
     async def _receive(self) -> None:
         self._http.receive_data(bytes(await self._stream.receive_some(_READ_BYTES)))
+
+
+def _http() -> h11.Connection:
+    return h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_MAX_BYTES)
 
 
 def _plain(url: SplitResult) -> SplitResult:

@@ -20,6 +20,7 @@ from daycare.inference.openai import OpenAIProvider
 from tests.inference.wire import config, failure
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n"
 Handler = Callable[[trio.abc.Stream], Awaitable[None]]
 
 
@@ -88,6 +89,15 @@ async def test_a_connection_is_used_again_after_a_whole_answer() -> None:
     assert server.heads[0].startswith(b"GET /v1/x HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % port)
 
 
+async def test_a_connection_is_used_again_after_the_last_chunk() -> None:
+    server = Server(CHUNKED)
+    async with listening(server.serve) as port:
+        client = HttpClient(f"http://127.0.0.1:{port}")
+        assert [await said(client) for _ in range(3)] == [b"ok"] * 3
+        await client.aclose()
+    assert server.connections == 1
+
+
 async def test_an_address_in_another_script_is_written_as_servers_read_it() -> None:
     server = Server()
     async with listening(server.serve) as port:
@@ -122,8 +132,15 @@ async def test_a_connection_that_was_idle_for_long_is_not_used_again(mock_clock:
 
 @pytest.mark.parametrize(
     "answer",
-    [OK + b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok", b"HTTP/1.0 200 OK\r\n\r\nok"],
-    ids=["more than an answer", "said to close", "old"],
+    [
+        OK + b"HTTP/1.1 200 OK\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\n\r\nok",
+        CHUNKED + b"HTTP/1.1 200 OK\r\n",
+        CHUNKED.replace(b"Transfer", b"Connection: X, Close\r\nTransfer"),
+        CHUNKED.replace(b"1.1", b"1.0"),
+    ],
+    ids=["more than an answer", "said to close", "old", "more than chunks", "chunks, said to close", "chunks, old"],
 )
 async def test_a_connection_of_which_more_could_come_is_not_used_again(answer: bytes) -> None:
     server = Server(answer, closes=True)
