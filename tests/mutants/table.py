@@ -456,7 +456,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "purge-leaves-rows",
         "what was said with a purged person stays",
         _in("purging", "_purge"),
-        (Swap("tables.plain(db)", "(table for table in tables.plain(db) if table != 'history')"),),
+        (Swap("tables.plain()", "(table for table in tables.plain() if table != 'history')"),),
         test("backup/test_purge.py::test_a_purged_person_is_in_no_byte_of_the_home"),
     ),
     Mutant(
@@ -482,7 +482,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "purge-leaves-summaries",
         "what a conversation with a purged person was summed up to stays",
         _in("purging", "_purge"),
-        (Swap("tables.plain(db)", "(table for table in tables.plain(db) if table != 'summaries')"),),
+        (Swap("tables.plain()", "(table for table in tables.plain() if table != 'summaries')"),),
         test("backup/test_purge.py::test_of_each_table_that_can_be_somebodys_a_purge_leaves_no_row"),
     ),
     Mutant(

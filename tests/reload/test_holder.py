@@ -20,7 +20,8 @@ HOLDERS = {"live", "_live", "_settings"}  # as a `Live` is called
 KEPT = {
     ("actors/supervisor.py", "lane.policy"),
     ("actors/supervisor.py", "self.room"),
-    ("actors/supervisor.py", "self.room.total_tokens"),
+    ("actors/supervisor.py", "self.room.size"),
+    ("kernel.py", "self.memory"),  # where it is searched
     ("features/memory/service.py", "self._embedder"),
     ("features/shell/__init__.py", "self._why"),
     ("ops/observing.py", "self._settings"),
