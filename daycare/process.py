@@ -46,6 +46,8 @@ T = TypeVar("T")
 _DISK = ("DISK_FULL", "STORE_IO")  # what passes by itself; any other refusal needs a person
 _START_S = 60.0  # a large database may have to be recovered and migrated first
 _SWITCH_S = 0.0005  # the writer thread must not wait 5 ms for the interpreter at each statement
+_GC_PAUSE_S = 0.1  # between looks while there is much to do: later ones take 13 ms each, these 5
+_GC_IDLE_S = 3.2  # and while there is nothing
 _GC_YOUNG = 3_000  # a busy second makes some 100,000 objects that no cycle keeps: looking every 700 costs a tenth of it
 
 
@@ -177,6 +179,18 @@ def tune() -> None:
     gc.set_threshold(_GC_YOUNG, 5, 200)  # the middle ones are few then: 60,000 held everybody up for 15 ms
 
 
+async def look_for_garbage() -> None:
+    """Look through what has outlived a first look or two: by itself, and not at the end of somebody's long step."""
+    pause_s = _GC_PAUSE_S
+    while True:
+        await trio.sleep(pause_s)
+        if gc.get_count()[1] > 1:
+            gc.collect(1)
+            pause_s = _GC_PAUSE_S
+        else:
+            pause_s = min(2 * pause_s, _GC_IDLE_S)
+
+
 def _take_over(home: Home, lock: HomeLock) -> None:
     """Get the home's lock; a chat that holds it is asked to finish its turns and give way."""
     clock = SystemClock()
@@ -226,6 +240,7 @@ async def _foreground(home: Home, config: Config, life: DaemonLifecycle) -> Daem
     async with AsyncExitStack() as opened:
         daemon = await when_possible(opened, lambda: open_daemon(home, config, mode="run"), life.waits)
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(look_for_garbage)
             await nursery.start(life.attend, daemon.standing, daemon.live, daemon.hold, daemon.extensions.ended)
             await daemon.run(partial(life.ready, daemon.standing), work=True)
             log.logger().info("daemon.stopped", reason=daemon.stop.reason)
