@@ -361,6 +361,7 @@ def test_the_doctor_says_of_a_store_that_it_was_moved(home: Home, server: str) -
 
 def test_a_target_with_rows_of_its_own_is_not_touched(home: Home, server: str) -> None:
     opened(server)
+    database.open_writer(str(home.path / MOVED)).close()  # a file, wherever else tests look for stores
     opened(str(home.path / MOVED))
     before = stores.everything(server), stores.everything(str(home.path / MOVED))
     for to in (server, MOVED):
