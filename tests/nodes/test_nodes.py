@@ -96,10 +96,12 @@ def test_a_node_that_waited_for_the_commits_of_others_is_sure_of_its_lease_from_
     looking = connection(address)
     while not looking.simple("SELECT 1 FROM pg_locks WHERE NOT granted"):
         time.sleep(0.01)
+    other.simple("SELECT pg_sleep(0.5)")
     before = time.monotonic()
     other.simple("COMMIT")
     waiting.join()
-    assert a.sure_until >= before + ACTS_SHARE * a.identity.lease_ms / 1000 - 0.005
+    # All of the wait but for the way to the server, which may take a while on a busy machine.
+    assert a.sure_until >= before + ACTS_SHARE * a.identity.lease_ms / 1000 - 0.3
     a._db.simple("ROLLBACK")
 
 
