@@ -16,6 +16,7 @@ from daycare.observe.bus import Bus, Gap, Subscription
 
 RELAY_PAUSE_S: Final = 0.04  # events that come within it go out together: 25 words a second at most, each a commit
 RELAY_EVENTS_MAX: Final = 1_000  # of one word ...
+RELAY_FORGOTTEN_MAX: Final = 1_000  # traces of one word
 RELAY_BYTES_MAX: Final = 128 * 1024  # ... and so long; what is more goes with the next one
 
 _EVENTS: Final = "events"
@@ -50,10 +51,10 @@ class EventRelay:
         async with self._bus.subscribe(here=True) as events:
             while await events.waited(RELAY_PAUSE_S):
                 told = self._taken(events)
-                if not self._talk.others:
+                if not self._talk.others or not (told.events or told.lost or told.forgotten):
                     continue
-                if told.events or told.lost or told.forgotten:
-                    await self._talk.tell(_EVENTS, _encode(told))
+                if not await self._talk.tell(_EVENTS, _encode(told)):
+                    self._forgotten.update(told.forgotten)  # those go with the next words
 
     def _taken(self, events: Subscription) -> NodeEvents:
         """Take what happened. Words of one turn that came in a row become one event, unless it did something else."""
@@ -74,12 +75,14 @@ class EventRelay:
             else:
                 last[turn] = len(found)
                 found.append(event)
-        forgotten, self._forgotten = self._forgotten, set()
-        kept = [event for event in found if event.trace not in forgotten or not event.trace]
-        return NodeEvents([msgspec.Raw(_encode(event)) for event in kept], lost, sorted(forgotten))
+        kept = [event for event in found if event.trace not in self._forgotten or not event.trace]
+        forgotten = sorted(self._forgotten)[:RELAY_FORGOTTEN_MAX]
+        self._forgotten.difference_update(forgotten)
+        return NodeEvents([msgspec.Raw(_encode(event)) for event in kept], lost, forgotten)
 
     def _forget(self, traces: Collection[str]) -> None:
-        self._forgotten.update(traces)
+        if self._talk.others:  # who joins later has seen nothing of it
+            self._forgotten.update(traces)
 
     def _hear(self, node: str, words: bytes) -> None:
         told = _decode(words)

@@ -176,6 +176,40 @@ async def test_what_is_forgotten_on_one_node_is_shown_on_none(autojump_clock: tr
     assert all("secret" not in repr(rest(bus)) for bus in buses.values())
 
 
+async def test_what_is_forgotten_while_the_line_is_broken_goes_with_the_next_words(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    line, buses = Line("a", "b"), {name: Bus() for name in "ab"}
+    works, broken = line.shares["b"].teller, [True]
+    assert works is not None
+
+    async def teller(text: str) -> bool:
+        await trio.lowlevel.checkpoint()
+        return False if broken and broken.pop() else await works(text)
+
+    line.shares["b"].teller = teller
+    async with trio.open_nursery() as nursery:
+        for name in "ab":
+            nursery.start_soon(EventRelay(buses[name], talk(line, name)).run)
+        await trio.testing.wait_all_tasks_blocked()
+        buses["a"].publish(delta("my secret", trace="private"))
+        await trio.sleep(1)
+        buses["b"].forget(["private"])
+        for text in ("forgotten", "something else"):
+            buses["b"].publish(Notice(at_ms=1, text=text))
+            await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert not broken
+    assert all("secret" not in repr(rest(bus)) for bus in buses.values())
+
+
+def test_a_daemon_that_works_alone_keeps_nothing_of_what_it_forgets() -> None:
+    bus = Bus()
+    relay = EventRelay(bus, talk(Line("a"), "a"))
+    bus.forget(["private"])
+    assert not relay._forgotten
+
+
 def test_a_cursor_of_one_node_is_none_of_anothers() -> None:
     a, b = Bus(start=1_764_000_000_000 + first_cursor("a")), Bus(start=1_764_000_000_000 + first_cursor("b"))
     a.publish(delta("x"))
