@@ -19,6 +19,7 @@ import apsw
 import httpx
 import trio
 
+from daycare.store.sqlite import packing
 from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, ThrowawayHome, client_of, status
 
 CONVERSATIONS: Final = 4
@@ -216,6 +217,7 @@ def judged(home: ThrowawayHome, everything: list[SaidMessage], figures: KillFigu
     Reads with SQL of its own, not with the store's.
     """
     db = apsw.Connection(str(home.database), flags=apsw.SQLITE_OPEN_READONLY)
+    packing.add_functions(db)
     try:
         [(sound,)] = db.execute("PRAGMA integrity_check(1)").fetchall()
         if sound != "ok":
@@ -268,7 +270,10 @@ def judged(home: ThrowawayHome, everything: list[SaidMessage], figures: KillFigu
 
 def _heard(db: apsw.Connection) -> Iterator[tuple[str, str]]:
     """Yield what was said in the conversations, as often as it stands there."""
-    kept = "SELECT path, messages FROM history JOIN agents ON agents.id = agent_id WHERE history.state <> 'continued'"
+    kept = (
+        "SELECT path, unpacked(messages) FROM history JOIN agents ON agents.id = agent_id"
+        " WHERE history.state <> 'continued'"
+    )
     for path, messages in db.execute(kept):
         for message in json.loads(str(messages)):
             if message["role"] == "user":

@@ -113,7 +113,7 @@ def compare(db: apsw.Connection, ledger: PromiseLedger, at: int) -> Iterator[Fin
     [(answer,)] = db.execute("PRAGMA integrity_check(1)").fetchall()
     if answer != "ok":
         yield "torn", f"integrity_check: {answer}"
-    inbox = db.execute("SELECT path, key, seq, state, sender, text, result FROM inbox NOT INDEXED").fetchall()
+    inbox = db.execute("SELECT path, key, seq, state, sender, text, unpacked(result) FROM inbox NOT INDEXED").fetchall()
     rows = {(row[0], row[1]): row for row in inbox}
     if len(rows) < len(inbox):
         yield "doubled", f"{len(inbox) - len(rows)} messages have a key twice"
@@ -123,7 +123,8 @@ def compare(db: apsw.Connection, ledger: PromiseLedger, at: int) -> Iterator[Fin
         rows,
         dict(
             db.execute(
-                "SELECT turn, coalesce(state || ':' || messages, 'open') FROM turns LEFT JOIN history USING (turn)"
+                "SELECT turn, coalesce(state || ':' || unpacked(messages), 'open')"
+                " FROM turns LEFT JOIN history USING (turn)"
             )
         ),
         Counter(str(row[0]) for row in db.execute("SELECT text FROM outbox")),

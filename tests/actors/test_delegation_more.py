@@ -198,7 +198,8 @@ async def test_an_answer_in_the_mailbox_of_a_turn_that_still_runs_is_in_its_hist
 def _all_said(house: TestDaemon) -> list[Message]:
     """Return the messages of the main agent, of all its sessions."""
     rows = house.store._db.execute(
-        "SELECT messages FROM history JOIN agents ON agents.id = agent_id WHERE path = '/ann/direct' ORDER BY turn"
+        "SELECT unpacked(messages) FROM history JOIN agents ON agents.id = agent_id"
+        " WHERE path = '/ann/direct' ORDER BY turn"
     )
     return [message for (text,) in rows.fetchall() for message in msgspec.json.decode(str(text), type=list[Message])]
 

@@ -25,6 +25,8 @@ import trio
 import trio.testing
 
 from daycare.base.clock import SystemClock
+from daycare.features.memory.facts.extraction_schedule import ExtractionSchedule
+from daycare.features.memory.store.rows import MemoryRows
 from daycare.features.upkeep.gc import Gc
 from daycare.settings import Live
 from daycare.store.sqlite.database import open_writer
@@ -88,6 +90,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         found["bytes_a_message"] = _by_table(product.database(home), messages)
         found["day_bytes_a_message"] = _more_than_empty(product.database(home), folder, messages)
         shutil.copytree(home, folder / "kept", ignore=shutil.ignore_patterns("*.sock"))
+        trio.run(_curate, folder / "kept", args.deadline)
         trio.run(_expire, folder / "kept", clock=trio.testing.MockClock())
         found["kept_bytes_by_table"] = _by_table(product.database(folder / "kept"), messages)
         found["kept_bytes_a_message"] = _more_than_empty(product.database(folder / "kept"), folder, messages)
@@ -273,6 +276,19 @@ def _left(database: Path) -> dict[str, int]:
     with closing(open_writer(str(database))) as db:
         states = dict(db.execute("SELECT state, count(*) FROM inbox WHERE sender LIKE 'direct:u%' GROUP BY state"))
     return {"waiting": states.get(0, 0) + states.get(3, 0), "given up": states.get(2, 0)}
+
+
+async def _curate(home: Path, deadline: float) -> None:
+    """Let memory workers look at what was said last: within the keep time they do, and until then it is not deleted."""
+    where = product.database(home).name
+    async with open_daemon(home, location=where, clock=SystemClock(), inline=False) as house:
+        [schedule] = [each for each in gc.get_objects() if type(each) is ExtractionSchedule]
+        with trio.fail_after(deadline):
+            while await house.store.of(MemoryRows).unextracted(1):
+                await schedule.look(lambda _: True)
+                await trio.sleep(1.0)
+    del schedule, house
+    gc.collect()  # among what is there the next daemon's parts are looked for
 
 
 async def _expire(home: Path) -> None:

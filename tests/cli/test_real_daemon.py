@@ -82,5 +82,5 @@ def test_a_database_that_is_removed_under_a_daemon_costs_nothing_that_was_acknow
     assert again.returncode == 78 and f"mv {rescued}" in again.stderr
     rescued.rename(home / "daycare.db")
     with closing(apsw.Connection(str(home / "daycare.db"))) as db:
-        assert any("4*4 = 16" in str(messages) for (messages,) in db.execute("SELECT messages FROM history"))
+        assert any("4*4 = 16" in str(messages) for (messages,) in db.execute("SELECT unpacked(messages) FROM history"))
     assert daycare("send", "--wait", "what is 6*6?").stdout == "6*6 = 36\n"

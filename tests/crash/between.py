@@ -318,7 +318,7 @@ class _Guillotine:
 
 # What must be there as often as after an undisturbed story. The first column tells what it is.
 _KEPT: Final = (
-    ("message", "SELECT path, kind, state, coalesce(result, '') FROM inbox WHERE kind <> 'result'"),
+    ("message", "SELECT path, kind, state, coalesce(unpacked(result), '') FROM inbox WHERE kind <> 'result'"),
     ("turn's end", "SELECT path, h.state FROM history h JOIN agents ON id = h.agent_id WHERE h.state <> 'continued'"),
     ("reply", "SELECT path, connector, state, text FROM outbox"),
     ("dead letter", "SELECT path, code FROM dead_letters"),
@@ -368,7 +368,7 @@ def look(folder: Path) -> Rest:
 def _look_at_conversations(db: sqlite3.Connection, rest: Rest, outside: Outside) -> None:
     uncertain = 0
     charged: Counter[str] = Counter()
-    for path, text in db.execute("SELECT path, messages FROM history h JOIN agents a ON a.id = h.agent_id"):
+    for path, text in db.execute("SELECT path, unpacked(messages) FROM history h JOIN agents a ON a.id = h.agent_id"):
         messages = _decode_history(text)
         calls = {call.id: call for message in messages for call in message.tool_calls}
         for message in messages:

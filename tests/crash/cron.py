@@ -255,7 +255,7 @@ def done(db: apsw.Connection, runs: list[Run]) -> Iterator[Finding]:
     """What ran was asked once and answered once, and each answer is on its way once."""
     asked: Counter[str] = Counter()
     given_up = letters(db)
-    for turn, messages in db.execute("SELECT turn, messages FROM history"):
+    for turn, messages in db.execute("SELECT turn, unpacked(messages) FROM history"):
         if turn not in {it.turn for it in given_up}:
             asked.update(_TICK.findall(str(messages)))
     replies = Counter(str(text) for (text,) in db.execute("SELECT text FROM outbox WHERE text LIKE 'tock %'"))

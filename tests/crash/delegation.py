@@ -64,7 +64,9 @@ def _results(world: World, verdict: Verdict) -> Iterator[Finding]:
 
 def _answers(db: apsw.Connection, world: World, ledger: Ledger) -> Iterator[Finding]:
     """What a person is told of a message has each result once, and no other."""
-    stored = {str(key): str(result) for key, result in db.execute("SELECT key, result FROM inbox WHERE state = 1")}
+    stored = {
+        str(key): str(result) for key, result in db.execute("SELECT key, unpacked(result) FROM inbox WHERE state = 1")
+    }
     dead = {errand for _, errand in world.dead}
     for sent in ledger.acknowledged:
         if sent.errand.verb not in TASKS or sent.errand.verb == "later" or sent.key not in stored:

@@ -61,7 +61,7 @@ class World:
         ended = [
             (int(str(turn)), str(path), _decode_history(str(messages)))
             for turn, path, messages in db.execute(
-                "SELECT turn, path, messages FROM history JOIN agents ON agents.id = agent_id"
+                "SELECT turn, path, unpacked(messages) FROM history JOIN agents ON agents.id = agent_id"
                 " WHERE history.state <> 'continued' AND kind <> 'system' ORDER BY turn"
             )
         ]
@@ -119,7 +119,9 @@ def _left(db: apsw.Connection) -> Iterator[Finding]:
 
 def _inbox(db: apsw.Connection, ledger: Ledger) -> Iterator[Finding]:
     rows: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
-    for path, key, seq, result in db.execute("SELECT path, key, seq, result FROM inbox NOT INDEXED ORDER BY seq"):
+    for path, key, seq, result in db.execute(
+        "SELECT path, key, seq, unpacked(result) FROM inbox NOT INDEXED ORDER BY seq"
+    ):
         rows.setdefault((str(path), str(key)), []).append((int(str(seq)), None if result is None else str(result)))
     for (path, key), found in rows.items():
         if len(found) > 1:

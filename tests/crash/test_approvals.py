@@ -58,6 +58,7 @@ def verdict(folder: Path, damage: str = "", effects: Counter[tuple[str, str]] | 
     """Return what the judge finds once a store was damaged."""
     db = apsw.Connection(str(folder / "daycare.db"))
     try:
+        db.execute("UPDATE history SET messages = unpacked(messages)")
         before = db.total_changes()
         for _ in db.execute(damage):
             pass

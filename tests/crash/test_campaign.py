@@ -182,11 +182,18 @@ DAMAGES = [
 
 
 def _damage(past: Past, sql: str) -> None:
-    db = apsw.Connection(str(past.database))
+    db = _opened(past)
     before = db.total_changes()
     db.execute(sql).fetchall()
     assert db.total_changes() > before, "the damage was done"
     db.close()
+
+
+def _opened(past: Past) -> apsw.Connection:
+    """Return a connection to a store in which texts stand as they are."""
+    db = apsw.Connection(str(past.database))
+    db.execute("UPDATE history SET messages = unpacked(messages); UPDATE inbox SET result = unpacked(result)")
+    return db
 
 
 @pytest.mark.parametrize(("kind", "what", "damage"), DAMAGES, ids=[f"{kind} {what}" for kind, what, _ in DAMAGES])
@@ -340,7 +347,7 @@ _CHARGED = [
 def test_what_had_joined_a_turn_that_was_given_up_may_be_done_once_more(
     killed: Past, times: int, code: str, is_fault: bool
 ) -> None:
-    db = apsw.Connection(str(killed.database))
+    db = _opened(killed)
     [(turn, text)] = db.execute("SELECT turn, messages FROM history WHERE messages LIKE '%note s0 1%'").fetchall()
     first, *rest = json.loads(str(text))
     own = [{**first, "parts": [{"type": "text", "text": "charge s0 3"}]}, *_CHARGED]

@@ -27,7 +27,7 @@ def _states(file: Path, seqs: list[int]) -> dict[int, tuple[int, str | None]]:
     db = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
     db.set_busy_timeout(10_000)  # a start after a crash locks it for a moment
     try:
-        rows: Any = db.execute("SELECT seq, state, result FROM inbox WHERE state > 0").fetchall()
+        rows: Any = db.execute("SELECT seq, state, unpacked(result) FROM inbox WHERE state > 0").fetchall()
     finally:
         db.close()
     return {seq: (state, result) for seq, state, result in rows if seq in seqs}

@@ -242,7 +242,7 @@ async def test_to_forget_a_turn_of_a_clone_is_to_forget_that_one(tmp_path: Path,
         _, data = await exported(house, "/ann/agent/twin")
         last = max(
             turn for (turn,) in house.store._reader.execute(
-                "SELECT turn FROM history WHERE agent_id = ? AND messages LIKE '%read_result%'", (twin.id,)
+                "SELECT turn FROM history WHERE agent_id = ? AND unpacked(messages) LIKE '%read_result%'", (twin.id,)
             )
         )  # fmt: skip
         assert len(files(data)) == 2

@@ -64,7 +64,9 @@ async def test_nothing_of_it_is_learned(tmp_path: Path, autojump_clock: object) 
         await house.daemon.memory.conversation_log.catch_up()
         rows = house.store._reader.execute("SELECT count(*) FROM memories WHERE text LIKE '%xyzzy%'").fetchall()
         assert rows == [(0,)]
-        kept = house.store._reader.execute("SELECT count(*) FROM history WHERE messages LIKE '%xyzzy%'").fetchall()
+        kept = house.store._reader.execute(
+            "SELECT count(*) FROM history WHERE unpacked(messages) LIKE '%xyzzy%'"
+        ).fetchall()
         waiting = house.store._reader.execute("SELECT count(*) FROM inbox WHERE text IS NOT NULL").fetchall()
         assert kept == waiting == [(0,)]
 

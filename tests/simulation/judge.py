@@ -16,6 +16,7 @@ from daycare.actors.lifecycle import Life
 from daycare.actors.supervisor import Supervisor
 from daycare.base.limits import ATTEMPTS_MAX
 from daycare.base.messages import EnvelopeKind, Message, ToolResult
+from daycare.store.sqlite.packing import unpack
 from daycare.store.sqlite.store import Store
 from tests.stored import as_file
 
@@ -81,6 +82,7 @@ class Case:
         self.lines.update(f"haul {load}" for load in world.hauled)
         with closing(sqlite3.connect(as_file(file))) as db:
             db.row_factory = sqlite3.Row
+            db.create_function("unpacked", 1, lambda stored: None if stored is None else unpack(stored))
             self.inbox = _rows(db, "SELECT * FROM inbox ORDER BY seq")
             self.outbox = _rows(db, "SELECT * FROM outbox ORDER BY seq")
             self.dead = _rows(db, "SELECT * FROM dead_letters ORDER BY no")
@@ -92,7 +94,7 @@ class Case:
             self.session_rows = _rows(db, "SELECT * FROM sessions")
             turns = _rows(
                 db,
-                "SELECT t.*, coalesce(h.state, 'open') AS state, h.ended_at, h.messages"
+                "SELECT t.*, coalesce(h.state, 'open') AS state, h.ended_at, unpacked(h.messages) AS messages"
                 " FROM turns t LEFT JOIN history h USING (turn) ORDER BY turn",
             )
         self.turns_by_number = {row["turn"]: row for row in turns}

@@ -1,9 +1,11 @@
 """What was forgotten is in no byte of the database's files, wherever it was written and whatever moved it around."""
 
 import random
+import re
 import struct
+import zlib
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import apsw
@@ -21,6 +23,7 @@ from daycare.features.memory.store.forgetting import _forget
 from daycare.features.memory.store.records import NewVector
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Effects, Summary
+from daycare.store.sqlite import packing
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
@@ -60,8 +63,23 @@ def held(folder: Path) -> bytes:
 
 def shown(folder: Path, words: list[str]) -> list[str]:
     """Return which words can be read. Of a word the end counts: an index leaves out beginnings that two share."""
-    data = held(folder)
+    data = held(folder) + packed_in(folder)
     return [word for word in words if word.encode()[3:] in data]
+
+
+def packed_in(folder: Path) -> bytes:
+    """Return what can be unpacked from any place of the files, of streams without an end as far as they go."""
+    found: list[bytes] = []
+    for path in folder.iterdir():
+        data = b"" if path.name.endswith("-shm") else path.read_bytes()
+        for at in (match.end() for match in re.finditer(re.escape(packing._FIRST), data)):
+            stream = zlib.decompressobj(packing._UNPACKING, packing._DICTIONARY)
+            with suppress(zlib.error):
+                for part in range(at, min(at + 8_192, len(data)), 16):
+                    found.append(stream.decompress(data[part : part + 16]))
+                    if stream.eof:
+                        break
+    return b"\0".join(found).lower()
 
 
 async def noise(store: Store, rng: random.Random, count: int) -> None:
@@ -234,6 +252,22 @@ async def test_a_copy_in_an_unused_place_of_a_page_is_found_and_overwritten(
     with closing(apsw.Connection(str(path))) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         db.execute("INSERT INTO memory_words (memory_words) VALUES ('integrity-check')")
+
+
+@pytest.mark.parametrize("end", ["beginning", "end"])
+async def test_a_packed_copy_in_an_unused_place_is_found_and_overwritten(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "daycare.db"
+    async with open_store(str(path)) as store:
+        [no] = await logged(store, f"the password is qzpackedq, {' '.join(map(str, range(99)))}")
+    with closing(apsw.Connection(str(path))) as db:
+        [(stored,)] = db.execute("SELECT messages FROM history").fetchall()
+    assert isinstance(stored, bytes)
+    left = stored[:40] if end == "beginning" else stored[-40:]  # over the rest something else was written since
+    leave(path, b"..." + left + b"...")
+    assert sum(file.read_bytes().count(left) for file in tmp_path.iterdir()) == 2, "the row, and its copy"
+    async with open_store(str(path)) as store:
+        await store.of(MemoryRows).forget(SCOPE, [no], turns=await store.of(MemoryRows).turns_of(SCOPE, [no]))
+        assert not any(left in file.read_bytes() for file in tmp_path.iterdir())
 
 
 async def test_a_start_cleans_up_after_a_crash_in_the_middle_of_forgetting(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def _judged(home: ThrowawayHome, ears: Ears, people: Speakers) -> dict[str, Any]
     try:
         said = Counter(
             part["text"].strip()
-            for (messages,) in db.execute("SELECT messages FROM history")
+            for (messages,) in db.execute("SELECT unpacked(messages) FROM history")
             for message in _decoded(str(messages))
             if message["role"] == "user"
             for part in message["parts"]

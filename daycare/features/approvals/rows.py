@@ -207,7 +207,7 @@ class ApprovalRows(Rows):
     async def asked(self, requests: Sequence[Approval]) -> dict[int, AskedWords]:
         """Return by number what was said before each of these was asked for; nothing while its turn runs."""
         found = self._reader.execute(
-            "SELECT turn, t.agent_id, h.messages FROM history h JOIN turns t USING (turn)"
+            "SELECT turn, t.agent_id, unpacked(h.messages) FROM history h JOIN turns t USING (turn)"
             f" WHERE turn IN ({marks(requests)})",
             [it.turn for it in requests],
         )

@@ -96,7 +96,7 @@ def _expire(tx: Tx, it: RowsExpired) -> None:
         it.deleted.append(tx.db.changes())
 
 
-def _forget(tx: Tx, numbers: Iterable[int], instead: str, shreds: list[str]) -> None:
+def _forget(tx: Tx, numbers: Iterable[int], instead: str, shreds: list[str | bytes]) -> None:
     """Remove what requests ask for, and why; one that waits cannot be decided any more."""
     for no in numbers:
         it = rows.get(tx.db, no)

@@ -390,7 +390,7 @@ def _with_delivery(row: tuple[Any, ...]) -> CronRun:
 
 
 DELIVERED: Final = Select(
-    f"{_RUN}, i.result, o.state, o.connector, o.receipt, o.sent_at",
+    f"{_RUN}, unpacked(i.result), o.state, o.connector, o.receipt, o.sent_at",
     "cron_runs r LEFT JOIN inbox i ON i.seq = r.seq AND i.state = 1 LEFT JOIN outbox o ON o.seq = r.outbox",
     _with_delivery,
 )

@@ -272,8 +272,8 @@ class CronRows(Rows):
     async def last_answer(self, job: int) -> CronAnswer | None:
         """Return what the newest run said that said something."""
         row = self._reader.execute(
-            "SELECT r.due_at, i.result, h.messages FROM cron_runs r JOIN inbox i ON i.seq = r.seq AND i.state = 1"
-            " LEFT JOIN history h ON h.turn = i.turn"
+            "SELECT r.due_at, unpacked(i.result), unpacked(h.messages) FROM cron_runs r"
+            " JOIN inbox i ON i.seq = r.seq AND i.state = 1 LEFT JOIN history h ON h.turn = i.turn"
             " WHERE r.job = ? AND r.state IN ('ran', 'late') ORDER BY r.due_at DESC LIMIT 1",
             (job,),
         ).fetchone()

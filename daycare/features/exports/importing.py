@@ -239,7 +239,7 @@ class _Arrivals:
         )
         self._tx.run(
             "INSERT INTO history (turn, agent_id, session, user, origin, state, ended_at, error, messages)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, packed(?))",
             (*of, record.state, record.ended_at, record.error, _encode(record.messages).decode()),
         )
 

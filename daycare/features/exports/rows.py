@@ -238,8 +238,9 @@ class Subtree:
 
     def _turns(self) -> Iterator[TurnRecord]:
         for agent, session, trace, origin, state, attempt, started, ended, messages, error, logged, by in self._rows(
-            "SELECT e.place, t.session, tr.place, t.origin, h.state, t.attempt, t.started_at, h.ended_at, h.messages,"
-            " h.error, coalesce((SELECT last FROM memory_logged WHERE first <= p.turn ORDER BY first DESC LIMIT 1), 0)"
+            "SELECT e.place, t.session, tr.place, t.origin, h.state, t.attempt, t.started_at, h.ended_at,"
+            " unpacked(h.messages), h.error,"
+            " coalesce((SELECT last FROM memory_logged WHERE first <= p.turn ORDER BY first DESC LIMIT 1), 0)"
             " >= p.turn OR EXISTS (SELECT 1 FROM forgotten_turns f WHERE f.turn = p.turn),"
             " coalesce((SELECT r.place FROM turn_places r WHERE r.turn = t.replaced_by), 0)"
             " FROM turn_places p JOIN turns t ON t.turn = p.turn JOIN history h ON h.turn = p.turn"

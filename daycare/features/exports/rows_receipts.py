@@ -12,7 +12,7 @@ from daycare.store.sqlite.writer import Tx
 # Over `temp.exported` and the places that a snapshot has made.
 SELECT: Final = (
     "SELECT e.place, i.key, i.lane, i.kind, i.origin, i.sender, coalesce(p.place, 0), coalesce(tr.place, 0),"
-    " i.created_at, i.done_at, coalesce(i.result, '') FROM (SELECT * FROM inbox WHERE state ="
+    " i.created_at, i.done_at, coalesce(unpacked(i.result), '') FROM (SELECT * FROM inbox WHERE state ="
     f" {DONE} AND agent_id IN (SELECT id FROM exported) ORDER BY seq DESC LIMIT {EXPORT_TURNS_MAX}) i"
     " JOIN exported e ON e.id = i.agent_id LEFT JOIN turn_places p ON p.turn = i.turn"
     " LEFT JOIN trace_places tr ON tr.trace = i.trace"
@@ -42,7 +42,7 @@ def add(tx: Tx, agent: ArrivingAgent, user: str, record: ReceiptRecord, turn: in
     """Let a message be one that was answered; `turn` and `trace` are as they are here."""
     tx.run(
         "INSERT INTO inbox (agent_id, key, lane, state, kind, path, user, origin, sender, trace, turn, created_at,"
-        " done_at, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        " done_at, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, packed(?)) ON CONFLICT DO NOTHING",
         (
             agent.id,
             record.key,

@@ -106,7 +106,7 @@ def _turn(row: tuple[Any, ...]) -> PromptedTurn:
 
 _PROMPTS = Select("said, said_first, layout, summary, first, recalled, kept, hash", "prompts", _prompt)
 _TURNS = Select(
-    "t.turn, t.agent_id, a.path, t.user, t.session, t.trace, t.started_at, h.state, h.messages",
+    "t.turn, t.agent_id, a.path, t.user, t.session, t.trace, t.started_at, h.state, unpacked(h.messages)",
     "turns t JOIN history h ON h.turn = t.turn JOIN agents a ON a.id = t.agent_id",
     _turn,
 )

@@ -34,8 +34,8 @@ class HistoryRows(Rows):
         left = HISTORY_PAGE_MAX_CHARS
         more = False
         for row in self._reader.execute(
-            "SELECT t.turn, t.session, t.trace, t.started_at, h.ended_at, h.state, h.error, h.hint, h.messages,"
-            " t.replaced_by, EXISTS (SELECT 1 FROM prompts p WHERE p.turn = t.turn), t.seqs,"
+            "SELECT t.turn, t.session, t.trace, t.started_at, h.ended_at, h.state, h.error, h.hint,"
+            " unpacked(h.messages), t.replaced_by, EXISTS (SELECT 1 FROM prompts p WHERE p.turn = t.turn), t.seqs,"
             " (SELECT json_group_array(CAST(value AS BIGINT)) FROM steps s, json_each(s.body, '$.seqs')"
             " WHERE s.turn = t.turn AND s.kind = 'steer')"
             " FROM turns t JOIN history h ON h.turn = t.turn WHERE t.agent_id = ? AND t.turn < ?"

@@ -19,7 +19,8 @@ _encode = msgspec.json.Encoder().encode
 _decode_said = msgspec.json.Decoder(tuple[ClientSaid, ...]).decode
 _SELECT: Final = (
     "SELECT e.no, e.ref, e.user, e.path, e.agent_id, e.seq, e.model, e.conversation, e.previous, e.instructions,"
-    f" e.said, e.created_at, CASE WHEN i.state = {DONE} THEN coalesce(i.result, '') END, i.state = {DEAD}, i.turn"
+    f" e.said, e.created_at, CASE WHEN i.state = {DONE} THEN coalesce(unpacked(i.result), '') END,"
+    f" i.state = {DEAD}, i.turn"
     " FROM openai_exchanges e JOIN inbox i ON i.seq = e.seq JOIN agents a ON a.id = e.agent_id AND a.state <> 'dead'"
 )
 

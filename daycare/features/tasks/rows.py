@@ -336,7 +336,7 @@ def _end(tx: Tx, no: int, state: str, reason: str, turn: int | None) -> None:
 def _stopped_by(tx: Tx, no: int) -> tuple[str, str] | None:
     """Return how and why a task's agent was told to stop; its words are where they are kept once it has obeyed."""
     row = tx.one(
-        "SELECT i.key, coalesce(i.text, i.result, '') FROM tasks t JOIN inbox i ON i.agent_id = t.agent_id"
+        "SELECT i.key, coalesce(i.text, unpacked(i.result), '') FROM tasks t JOIN inbox i ON i.agent_id = t.agent_id"
         " WHERE t.no = ? AND i.kind = 'dismiss' ORDER BY i.seq LIMIT 1",
         (no,),
     )
@@ -376,7 +376,7 @@ def _told(row: tuple[Any, ...]) -> Task:
 
 
 _TASKS: Final = Select(
-    f"{_COLUMNS}, i.result, o.state, o.connector, o.receipt",
+    f"{_COLUMNS}, unpacked(i.result), o.state, o.connector, o.receipt",
     "tasks t LEFT JOIN inbox i ON i.seq = t.seq AND i.state = 1 LEFT JOIN outbox o ON o.seq = t.outbox",
     _told,
 )

@@ -25,6 +25,7 @@ from daycare.store.sqlite.database import (
     migrations,
     refuse_future,
 )
+from daycare.store.sqlite.packing import add_functions
 from daycare.store.sqlite.rows import WordIndex
 from daycare.store.sqlite.sql import bound, fetch
 
@@ -66,7 +67,7 @@ class FileSide:
         """Yield the rows of a table in the order of its key, those behind one of it."""
         where = "" if after is None else f" WHERE ({table.key}) > ({', '.join('?' for _ in after)})"
         encode = encoder(table, self.location, self.nul)
-        found = self._read.execute(f"SELECT {table.listed} FROM {table.name}{where} ORDER BY {table.key}", after or ())
+        found = self._read.execute(f"SELECT {table.read} FROM {table.name}{where} ORDER BY {table.key}", after or ())
         try:
             yield from map(encode, found)
         except UnicodeDecodeError as error:
@@ -82,7 +83,7 @@ class FileSide:
         for column in table.texts:
             rows = fetch(
                 self._read,
-                f'SELECT {table.key} FROM {table.name} WHERE instr("{column}", char(0)) LIMIT ?',
+                f"SELECT {table.key} FROM {table.name} WHERE instr({table.text_of(column)}, char(0)) LIMIT ?",
                 (most - len(found),),
             )
             found += [(row, column) for row in rows]
@@ -129,10 +130,9 @@ class FileSide:
     def put(self, table: MovedTable, rows: Sequence[bytes], words: WordIndex | None) -> None:
         """Add rows, and their words to an index."""
         decode = decoder(table)
-        marks = ", ".join("?" for _ in table.columns)
         values = [decode(row) for row in rows]
         with self._transaction() as db:
-            db.executemany(f"INSERT INTO {table.name} ({table.listed}) VALUES ({marks})", values)
+            db.executemany(f"INSERT INTO {table.name} ({table.listed}) VALUES ({table.marks})", values)
             if words is not None:
                 words.add(db, [row[: table.keys] for row in values])
 
@@ -283,6 +283,7 @@ def _connect(location: str) -> apsw.Connection:
     db = apsw.Connection(location, flags=apsw.SQLITE_OPEN_READWRITE)
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     db.convert_binding = bound
+    add_functions(db)
     for pragma in (
         "journal_mode = WAL",
         "synchronous = NORMAL",  # what a power cut undoes is copied again, and the end is not before all is on the disk

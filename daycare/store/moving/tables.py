@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import apsw
 
 from daycare.store.sqlite import database
+from daycare.store.sqlite.packing import PACKED
 from daycare.store.sqlite.sql import fetch
 
 _MADE: Final = (
@@ -21,6 +22,7 @@ class MovedTable(NamedTuple):
     """A table: its columns with those of the primary key first, of which there are `keys`.
 
     `kinds` are the types of the columns: INTEGER, TEXT or BLOB. `first` is how many rows a new database has in it.
+    `packed` are the columns whose texts a file has packed; rows are moved with the texts.
     """
 
     name: str
@@ -28,11 +30,26 @@ class MovedTable(NamedTuple):
     kinds: tuple[str, ...]
     keys: int
     first: int
+    packed: frozenset[str] = frozenset()
 
     @property
     def listed(self) -> str:
         """The columns as statements have them."""
         return ", ".join(f'"{each}"' for each in self.columns)
+
+    @property
+    def read(self) -> str:
+        """The columns as a statement reads them from a file."""
+        return ", ".join(map(self.text_of, self.columns))
+
+    @property
+    def marks(self) -> str:
+        """The values as a statement writes them to a file."""
+        return ", ".join("packed(?)" if each in self.packed else "?" for each in self.columns)
+
+    def text_of(self, column: str) -> str:
+        """Return what a column is read by from a file."""
+        return f'unpacked("{column}")' if column in self.packed else f'"{column}"'
 
     @property
     def key(self) -> str:
@@ -63,4 +80,5 @@ def _table(db: apsw.Connection, name: str) -> MovedTable:
         kinds=tuple(kind for _, kind, _ in columns),
         keys=sum(1 for _, _, place in columns if place),
         first=first,
+        packed=frozenset(column for table, column in PACKED if table == name),
     )

@@ -130,6 +130,8 @@ class Dialect:
                 found[at] = "ILIKE"  # as SQLite's does not look at case
             elif upper == "X" and found[at + 1 : at + 2][0:1] and found[at + 1].startswith("'"):
                 found[at : at + 2] = [f"'\\x{found[at + 1][1:]}", "::bytea"]
+            elif word in ("packed", "unpacked"):
+                found[at] = ""  # a server packs long values by itself
             elif upper == "JSON_ARRAY":
                 found[at] = "json_texts"  # a word of its own since 16
             elif upper == "MATCH":

@@ -16,6 +16,7 @@ import apsw
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError, UnavailableError
 from daycare.base.limits import START_CHECK_MAX_BYTES
 from daycare.store.moving import note as notes
+from daycare.store.sqlite import packing
 from daycare.store.sqlite.sql import bound
 
 SNAPSHOTS_KEPT: Final = 3  # of before upgrades: three releases to go back
@@ -120,6 +121,7 @@ def _connect(kind: Callable[..., C], location: str, flags: int, vfs: str | None)
     db = kind(location, flags=flags | uri, vfs=vfs, statementcachesize=_STATEMENTS)
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     db.convert_binding = bound
+    packing.add_functions(db)
     return db
 
 

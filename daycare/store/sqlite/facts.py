@@ -97,12 +97,13 @@ class MessageForgotten(NamedTuple):
 class TracesForgotten(NamedTuple):
     """What happened under these traces since they `began` (wall ms) is forgotten, `instead` stands for it.
 
-    Whoever forgets some of it adds what was there to `shreds`, for the file to be searched for it afterwards.
+    Whoever forgets some of it adds what was there to `shreds`, for the file to be searched for it afterwards: texts,
+    and what was stored packed as it was stored.
     """
 
     began: Mapping[str, int]
     instead: str
-    shreds: list[str]
+    shreds: list[str | bytes]
 
 
 class VersionForgotten(NamedTuple):
@@ -110,7 +111,7 @@ class VersionForgotten(NamedTuple):
 
     key: str
     instead: str
-    shreds: list[str]
+    shreds: list[str | bytes]
 
 
 class ScopeForgot(NamedTuple):

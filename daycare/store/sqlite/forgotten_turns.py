@@ -55,7 +55,7 @@ def came_of(tx: Tx, turns: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     return [(agent_id, turn) for turn, agent_id in sorted(found) if (turn,) not in gone]
 
 
-def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *, traces: bool = True) -> int:
+def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str | bytes], *, traces: bool = True) -> int:
     """Remove the words of turns that have ended from everything but memories; return how many summaries went.
 
     With `traces` also of what else happened under their traces since they began.
@@ -99,10 +99,11 @@ def _since(column: str) -> str:
 # -- one kind of rows each ---------------------------------------------------------------------------------------------
 
 
-def _forget_history(tx: Tx, turn: int, shreds: list[str]) -> None:
-    row = tx.one("SELECT messages FROM history WHERE turn = ?", (turn,))
+def _forget_history(tx: Tx, turn: int, shreds: list[str | bytes]) -> None:
+    row = tx.one("SELECT unpacked(messages), messages FROM history WHERE turn = ?", (turn,))
     assert row is not None, "only turns that have ended are forgotten"
     messages = _decode(row[0])
+    shreds += _packed(row[1])
     shreds += [part.text for message in messages for part in message.parts if isinstance(part, (Text, ToolResult))]
     shreds += [_json(call.arguments) for message in messages for call in message.tool_calls]
     bare = tuple(replace(message, parts=_bare(message)) for message in messages)
@@ -111,7 +112,7 @@ def _forget_history(tx: Tx, turn: int, shreds: list[str]) -> None:
         " SELECT turn, agent_id, user, origin, ?, ? FROM history WHERE turn = ?",
         (hashlib.sha256(row[0].encode()).digest(), tx.now, turn),
     )
-    tx.run("UPDATE history SET messages = ?, error = NULL WHERE turn = ?", (_json(bare), turn))
+    tx.run("UPDATE history SET messages = packed(?), error = NULL WHERE turn = ?", (_json(bare), turn))
     tx.commit.forgotten = True
     tx.run("UPDATE turns SET error = NULL WHERE turn = ?", (turn,))
     tx.run("DELETE FROM steps WHERE turn = ?", (turn,))
@@ -138,16 +139,17 @@ def _bare(message: Message) -> tuple[Part, ...]:
     return tuple(bare)
 
 
-def _forget_messages(tx: Tx, turns: list[int], seqs: list[int], since: str, shreds: list[str]) -> None:
+def _forget_messages(tx: Tx, turns: list[int], seqs: list[int], since: str, shreds: list[str | bytes]) -> None:
     """Results of rows that these turns answered, and words of rows that came of them and still wait."""
     rows = fetch(
         tx.db,
-        "SELECT seq, text, result FROM inbox WHERE turn IN (SELECT value FROM carray(?2)) OR seq IN"
+        "SELECT seq, text, unpacked(result), result FROM inbox WHERE turn IN (SELECT value FROM carray(?2)) OR seq IN"
         f" (SELECT value FROM carray(?3)) OR {_since('created_at')}",
         (since, those(turns), those(seqs)),
     )
-    for seq, text, result in rows:
-        shreds += [words for words in (text, result) if words]
+    for seq, text, result, stored in rows:
+        shreds += (words for words in (text, result) if words)
+        shreds += _packed(stored)
         tx.run(
             "UPDATE inbox SET text = CASE WHEN text IS NULL THEN NULL ELSE ?1 END,"
             " result = CASE WHEN result IS NULL THEN NULL ELSE ?1 END WHERE seq = ?2",
@@ -160,7 +162,7 @@ def _forget_messages(tx: Tx, turns: list[int], seqs: list[int], since: str, shre
         tx.run("UPDATE signals SET data = ? WHERE no = ?", (FORGOTTEN, no))
 
 
-def _forget_replies(tx: Tx, seqs: list[int], shreds: list[str]) -> None:
+def _forget_replies(tx: Tx, seqs: list[int], shreds: list[str | bytes]) -> None:
     rows = fetch(tx.db, "SELECT text FROM outbox WHERE seq IN (SELECT value FROM carray(?))", (those(seqs),))
     shreds += [text for (text,) in rows]
     tx.run(
@@ -170,7 +172,7 @@ def _forget_replies(tx: Tx, seqs: list[int], shreds: list[str]) -> None:
     )
 
 
-def _forget_letters(tx: Tx, seqs: list[int], replies: list[int], since: str, shreds: list[str]) -> None:
+def _forget_letters(tx: Tx, seqs: list[int], replies: list[int], since: str, shreds: list[str | bytes]) -> None:
     """Dead letters keep that something was given up on; there is nothing left to replay."""
     rows = fetch(
         tx.db,
@@ -196,7 +198,7 @@ def _emptied(envelope: Envelope) -> Envelope:
     return replace(envelope, text=FORGOTTEN, files=(), cause=None)
 
 
-def _forget_timers(tx: Tx, since: str, shreds: list[str]) -> None:
+def _forget_timers(tx: Tx, since: str, shreds: list[str | bytes]) -> None:
     """Reminders come when they are due, and do not say of what."""
     rows = fetch(
         tx.db,
@@ -219,7 +221,7 @@ def _forget_events(tx: Tx, since: str) -> None:
             tx.run("UPDATE events SET event = ? WHERE no = ?", (_json(bare), no))
 
 
-def _forget_summaries(tx: Tx, agent_id: str, turn: int, shreds: list[str]) -> int:
+def _forget_summaries(tx: Tx, agent_id: str, turn: int, shreds: list[str | bytes]) -> int:
     """Summaries that cover a turn go, and those that continue them: the turns themselves take their place again."""
     rows = fetch(
         tx.db,
@@ -229,6 +231,11 @@ def _forget_summaries(tx: Tx, agent_id: str, turn: int, shreds: list[str]) -> in
     )
     shreds += [text for (text,) in rows]
     return len(rows)
+
+
+def _packed(stored: object) -> tuple[bytes, ...]:
+    """Return what is stored if that is packed: its words are found in no page, its bytes are."""
+    return (stored,) if isinstance(stored, bytes) else ()
 
 
 def _json(value: object) -> str:

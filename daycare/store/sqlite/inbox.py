@@ -200,7 +200,7 @@ def _receipt(row: tuple[Any, ...]) -> Receipt:
 
 
 _RECEIPTS: Final = Select(
-    "seq, agent_id, state, result, trace, path, turn,"
+    "seq, agent_id, state, unpacked(result), trace, path, turn,"
     " EXISTS (SELECT 1 FROM history h WHERE h.turn = inbox.turn AND h.state = 'stopped')",
     "inbox",
     _receipt,

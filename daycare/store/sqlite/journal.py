@@ -1,10 +1,16 @@
 """The journal of a turn: its steps, as the open transaction sees them."""
 
 import msgspec
+from msgspec.structs import asdict
 
 from daycare.base.errors import ConflictError
 from daycare.store.records import Step, Turn
 from daycare.store.sqlite.writer import Tx
+
+
+class _Stored(Step, frozen=True, kw_only=True, omit_defaults=True):
+    """A step as it is stored: most have little of what one may have."""
+
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Step).decode
@@ -26,7 +32,7 @@ def put(tx: Tx, step: Step) -> None:
             step.state,
             step.idempotent,
             tx.now,
-            _encode(step).decode(),
+            _encode(_Stored(**asdict(step))).decode(),
             step.turn,
         ),
     )

@@ -80,7 +80,7 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
     changed = 0
     for seq in seqs:
         tx.run(
-            "UPDATE inbox SET state = ?, turn = ?, done_at = ?, result = ?, text = NULL, extra = NULL"
+            "UPDATE inbox SET state = ?, turn = ?, done_at = ?, result = packed(?), text = NULL, extra = NULL"
             " WHERE seq = ? AND state = 0",
             (2 if dead else 1, turn, tx.now, result, seq),
         )

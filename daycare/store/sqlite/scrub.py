@@ -84,20 +84,27 @@ async def _shown(writer: Writer, reader: apsw.Connection, pieces: list[bytes]) -
     return await trio.to_thread.run_sync(_shows, reader.filename, reader.open_vfs, pieces)
 
 
-def pieces_of(db: apsw.Connection, texts: Iterable[str], blobs: Iterable[bytes]) -> list[bytes]:
+def pieces_of(db: apsw.Connection, shreds: Iterable[str | bytes]) -> list[bytes]:
     """Return what to look for: pieces of texts as columns and JSON have them, ends of rare words, pieces of blobs."""
     stems = stemmer(db)
-    found: dict[bytes, None] = {blob[:_PIECE_BYTES]: None for blob in blobs if len(blob) >= _PIECE_BYTES}
+    found: dict[bytes, None] = {}
     ends: dict[bytes, None] = {}
-    for text in texts:
-        for piece in _BETWEEN.split(text.encode()):
-            if len(piece) >= _PIECE_MIN_BYTES:
-                middle = max(0, (len(piece) - _PIECE_BYTES) // 2)
-                found |= dict.fromkeys(
-                    (piece[:_PIECE_BYTES], piece[middle : middle + _PIECE_BYTES], piece[-_PIECE_BYTES:])
-                )
-        ends |= {stem.encode()[-_STEM_BYTES:]: None for stem in stems(text) if _is_rare(stem)}
+    for shred in shreds:
+        if isinstance(shred, bytes):
+            found |= _pieces(shred)
+            continue
+        for piece in _BETWEEN.split(shred.encode()):
+            found |= _pieces(piece)
+        ends |= {stem.encode()[-_STEM_BYTES:]: None for stem in stems(shred) if _is_rare(stem)}
     return [*list(found)[: _PIECES_MAX // 2], *list(ends)[: _PIECES_MAX // 2]]
+
+
+def _pieces(data: bytes) -> dict[bytes, None]:
+    """Return the beginning, the middle and the end of something, nothing of what is short."""
+    if len(data) < _PIECE_MIN_BYTES:
+        return {}
+    middle = max(0, (len(data) - _PIECE_BYTES) // 2)
+    return dict.fromkeys((data[:_PIECE_BYTES], data[middle : middle + _PIECE_BYTES], data[-_PIECE_BYTES:]))
 
 
 def _is_rare(stem: str) -> bool:

@@ -23,7 +23,7 @@ _COLUMNS: Final = "agent_id, session, user, origin, through, turns, text, tokens
 _EMPTY_CHARS = 100  # what a turn without messages counts, so that a read of many of them ends as well
 _ALL: Final = 2**62
 _PAGE: Final = 32  # turns that a server is asked for at once; a file is read as far as it is looked at
-_TURNS: Final = "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
+_TURNS: Final = "SELECT t.turn, t.session, unpacked(h.messages) FROM turns t LEFT JOIN history h USING (turn)"
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 

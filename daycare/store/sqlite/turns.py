@@ -233,7 +233,7 @@ class TurnStore:
     async def history(self, agent_id: str, session: int, limit: int) -> list[Message]:
         """Return the newest messages of the current session, oldest first: whole turns, until there are `limit`."""
         rows = self._reader.execute(
-            "SELECT h.messages, t.session FROM turns t LEFT JOIN history h USING (turn)"
+            "SELECT unpacked(h.messages), t.session FROM turns t LEFT JOIN history h USING (turn)"
             " WHERE t.agent_id = ? AND t.session > ? AND t.replaced_by IS NULL ORDER BY t.turn DESC LIMIT ?",
             (agent_id, APART, limit),
         )
@@ -352,7 +352,8 @@ def end(
     """Write how a turn ended; only the first end counts. False if there was no such open turn."""
     tx.run(
         "INSERT INTO history (turn, agent_id, session, user, origin, state, ended_at, error, hint, messages)"
-        " SELECT turn, agent_id, session, user, origin, ?, ?, ?, ?, ? FROM turns WHERE turn = ? ON CONFLICT DO NOTHING",
+        " SELECT turn, agent_id, session, user, origin, ?, ?, ?, ?, packed(?) FROM turns WHERE turn = ?"
+        " ON CONFLICT DO NOTHING",
         (state, tx.now, error, hint, _encode(messages).decode(), turn),
     )
     if tx.db.changes() != 1:

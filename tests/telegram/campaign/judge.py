@@ -73,7 +73,9 @@ def read(db: apsw.Connection) -> Store:
     for key, state, turn in db.execute("SELECT key, state, turn FROM inbox NOT INDEXED ORDER BY seq"):
         entry = int(str(state)), None if turn is None else int(str(turn))
         found.rows.setdefault(str(key), []).append(entry)
-    query = "SELECT turn, messages, state FROM history WHERE state NOT IN ('continued', 'split') ORDER BY turn"
+    query = (
+        "SELECT turn, unpacked(messages), state FROM history WHERE state NOT IN ('continued', 'split') ORDER BY turn"
+    )
     for turn, messages, state in db.execute(query):
         found.turns += 1
         if state == "parked":

@@ -102,7 +102,9 @@ def read(db: apsw.Connection) -> Papers:
         known = found.documents.setdefault((layer, owner, name), [])
         whole = f"{known[-1].text}{text}" if tail else text  # the row has what was added to the version before
         known.append(Version(*version, whole))  # type: ignore[call-arg]
-    rows = db.execute("SELECT a.path, h.messages FROM history h JOIN agents a ON a.id = h.agent_id ORDER BY h.turn")
+    rows = db.execute(
+        "SELECT a.path, unpacked(h.messages) FROM history h JOIN agents a ON a.id = h.agent_id ORDER BY h.turn"
+    )
     for path, messages in rows:
         for message in _decode_history(messages):
             if message.role == "user" and message.sender == _SENDER:

@@ -90,7 +90,7 @@ class MemoryExtraction(Rows):
             " AND (until_ms IS NULL OR until_ms > ?4) AND (hex(hash) IN (SELECT value FROM json_each(?5))"
             " OR extra ->> '$.fact.attribute' <> ''"
             " AND (extra ->> '$.fact.attribute' NOT IN (SELECT value FROM json_each(?6))"
-            " OR lower(extra ->> '$.fact.value') IN (SELECT value FROM json_each(?7))))"
+            " OR lower(coalesce(extra ->> '$.fact.value', '')) IN (SELECT value FROM json_each(?7))))"
             " ORDER BY no DESC LIMIT ?8",
             (
                 _json(subject.casefold() for subject in merged.subjects),

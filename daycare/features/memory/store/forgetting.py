@@ -91,7 +91,7 @@ def _forget(
     words = {stem for text in (*said, *told) for stem in _telling(tx, text)}
     since = notes_since(tx, of_turns or _turns_of(tx, gone), words)
     notes = [each for each in dict.fromkeys((*since, *lookups_of(tx, scope, gone, said))) if each not in ended]
-    shreds = list(said)
+    shreds: list[str | bytes] = list(said)
     for no, lost in _lose_sources(tx, gone, of_turns).items():
         shreds += _trim(tx, no, lost, [*said, *told])
     memories = remove(tx, gone, hashes=True)
@@ -116,7 +116,7 @@ def _forget(
         summaries=summaries,
         traces=tuple(trace for (trace,) in traces),
     )
-    return forgotten, scrub.pieces_of(tx.db, shreds, blobs)
+    return forgotten, scrub.pieces_of(tx.db, [*shreds, *blobs])
 
 
 # -- memories ----------------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def _texts(tx: Tx, numbers: Sequence[int]) -> list[str]:
 
 
 def _said_in(tx: Tx, turn: int) -> list[str]:
-    row = tx.one("SELECT messages FROM history WHERE turn = ?", (turn,))
+    row = tx.one("SELECT unpacked(messages) FROM history WHERE turn = ?", (turn,))
     return [] if row is None else [text for message in _decode(row[0]) if (text := message.text)]
 
 
@@ -254,7 +254,7 @@ def _versions(tx: Tx, place: Place, version: int) -> list[_Version]:
     ]
 
 
-def _forget_version(tx: Tx, old: _Version, shreds: list[str]) -> None:
+def _forget_version(tx: Tx, old: _Version, shreds: list[str | bytes]) -> None:
     shreds += [old.text, old.reason]
     stand_alone(tx, old.no)
     tx.run(

@@ -109,7 +109,7 @@ def _goes_before(db: apsw.Connection, it: _Ended, gaps: Iterable[tuple[int, int]
 def _with_messages(db: apsw.Connection, turns: Sequence[_Ended]) -> list[EndedTurn]:
     rows = fetch(
         db,
-        "SELECT turn, h.messages, t.trace FROM history h JOIN turns t USING (turn)"
+        "SELECT turn, unpacked(h.messages), t.trace FROM history h JOIN turns t USING (turn)"
         " WHERE turn IN (SELECT value FROM carray(?))",
         (those(it.turn for it in turns),),
     )

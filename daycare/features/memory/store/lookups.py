@@ -47,9 +47,9 @@ def lookups_of(tx: Tx, scope: str, numbers: Iterable[int], texts: Sequence[str])
         return found
     rows = fetch(
         tx.db,
-        "SELECT t.turn, t.agent_id, a.path, h.messages FROM agents a JOIN turns t ON t.agent_id = a.id"
-        " LEFT JOIN history h ON h.turn = t.turn WHERE substr(a.path, 1, length(?1)) = ?1"
-        " AND (h.turn IS NULL OR instr(h.messages, ?2) > 0)"
+        "SELECT t.turn, t.agent_id, a.path, unpacked(h.messages) FROM agents a"
+        " JOIN turns t ON t.agent_id = a.id LEFT JOIN history h ON h.turn = t.turn"
+        " WHERE substr(a.path, 1, length(?1)) = ?1 AND (h.turn IS NULL OR instr(unpacked(h.messages), ?2) > 0)"
         " AND NOT EXISTS (SELECT 1 FROM forgotten_turns f WHERE f.turn = t.turn) ORDER BY t.turn",
         (f"/{scope}/".replace("//", "/"), _TELLS),
     )
@@ -73,7 +73,8 @@ def notes_since(tx: Tx, turns: Iterable[int], words: Set[str]) -> list[tuple[str
     """
     rows = fetch(
         tx.db,
-        "SELECT t.agent_id, t.turn, h.messages, (SELECT group_concat(body, ',') FROM steps s WHERE s.turn = t.turn)"
+        "SELECT t.agent_id, t.turn, unpacked(h.messages),"
+        " (SELECT group_concat(body, ',') FROM steps s WHERE s.turn = t.turn)"
         " FROM agents a JOIN turns t ON t.agent_id = a.id JOIN history h USING (turn)"
         " WHERE a.kind IN ('memory', 'search')"
         " AND a.user IN (SELECT user FROM turns WHERE turn IN (SELECT value FROM carray(?1)))"

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 import msgspec
+from msgspec.structs import asdict
 
 from daycare.base.documents import Layer, Place
 from daycare.base.errors import ConflictError, InvalidError
@@ -44,6 +45,14 @@ class Extra(msgspec.Struct, omit_defaults=True):
 
     fact: FactPart | None = None
     entity: EntityPart | None = None
+
+
+class _Fact(FactPart, frozen=True, kw_only=True, omit_defaults=True):
+    """A fact as it is stored: most of what it might say is not said."""
+
+
+class _Entity(EntityPart, frozen=True, kw_only=True, omit_defaults=True):
+    """An entity as it is stored."""
 
 
 _NO_EXTRA: Final = Extra()
@@ -212,7 +221,9 @@ def hash_of(text: str) -> bytes:
 
 def extra_of(fact: FactPart | None, entity: EntityPart | None) -> str | None:
     """Return what is said of a fact or an entity as rows have it."""
-    return None if fact is None and entity is None else _encode(Extra(fact, entity)).decode()
+    if fact is None and entity is None:
+        return None
+    return _encode(Extra(fact and _Fact(**asdict(fact)), entity and _Entity(**asdict(entity)))).decode()
 
 
 def names_of(extra: Extra) -> set[str]:
