@@ -1,9 +1,11 @@
 """What is in a test's store, wherever that is: in its file, or in what a server has in the file's place."""
 
+import re
+import zlib
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import apsw
 
@@ -11,7 +13,11 @@ from daycare import features
 from daycare.base.store_location import is_server
 from daycare.store.home import Home
 from daycare.store.moving.whole import copy_to_file
+from daycare.store.sqlite import packing
 from daycare.store.sqlite.rows import indexes_of
+
+_LONGEST: Final = 8_192  # of what is looked at from each place
+_STEP: Final = 16
 
 
 def located(file: Path) -> str:
@@ -36,6 +42,19 @@ def as_file(file: Path) -> Path:
     target.unlink(missing_ok=True)
     copy_to_file(location, target, indexes_of(features.rows()), lambda: None)
     return target
+
+
+def unpacked_in(data: bytes) -> bytes:
+    """Return what can be unpacked from any place of some bytes; of what has no end as much as there is."""
+    found: list[bytes] = []
+    for begin in (match.end() for match in re.finditer(re.escape(packing._FIRST), data)):
+        stream = zlib.decompressobj(packing._UNPACKING, packing._DICTIONARY)
+        with suppress(zlib.error):
+            for at in range(begin, min(begin + _LONGEST, len(data)), _STEP):
+                found.append(stream.decompress(data[at : at + _STEP]))
+                if stream.eof:
+                    break
+    return b"\0".join(found)
 
 
 def rows(file: Path, sql: str, bindings: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -15,6 +15,7 @@ from daycare.store.sqlite import database
 from tests import program
 from tests.backup.homes import WORDS, rows
 from tests.backup.samples import sample
+from tests.stored import unpacked_in
 
 
 class Machine:
@@ -130,6 +131,8 @@ def test_a_person_is_purged_only_when_their_name_is_typed(ann: Machine) -> None:
     assert "1 message" in ann("purge", "--user", "ben", code=2)
     ann("purge", "--user", "ben", answer="y\n", code=130)
     assert b"zanzibarquokka" in b"".join(file.read_bytes() for file in ann.home.glob("daycare.db*"))
+    assert b"zanzibarquokka" in unpacked_in(b"".join(file.read_bytes() for file in ann.home.glob("daycare.db*")))
     assert "purged ben" in ann("purge", "--user", "ben", answer="ben\n")
-    assert b"zanzibarquokka" not in b"".join(file.read_bytes() for file in ann.home.glob("daycare.*") if file.is_file())
+    left = b"".join(file.read_bytes() for file in ann.home.glob("daycare.*") if file.is_file())
+    assert b"zanzibarquokka" not in left + unpacked_in(left)
     assert "an operator cannot be removed" in ann("purge", "--user", "ann", "--yes", code=4)

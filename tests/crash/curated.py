@@ -221,13 +221,13 @@ def _merged(db: apsw.Connection, watch: Watch) -> Iterator[Finding]:
     for (scope, name), rows in entities.items():
         if len(rows) > 1:
             yield "processed_twice", f"{name} is {len(rows)} entities of scope {scope}"
-        elif name == FRIEND and (mentions := rows[0]["mentions"]) != said_by[scope]:
+        elif name == FRIEND and (mentions := rows[0].get("mentions", 1)) != said_by[scope]:
             kind = "processed_twice" if mentions > said_by[scope] else "unprocessed"
             yield kind, f"{name} is mentioned {mentions} times in scope {scope}, of {said_by[scope]}"
     holding: Counter[int] = Counter()
     for no, extra in db.execute("SELECT no, extra FROM memories WHERE tier = 'fact' AND text IS NOT NULL"):
         fact = json.loads(str(extra))["fact"]
-        holding[int(str(no)) >> 32] += fact["attribute"] == "favourite number" and not fact.get("valid_until_ms")
+        holding[int(str(no)) >> 32] += fact.get("attribute") == "favourite number" and not fact.get("valid_until_ms")
     for scope, numbers in holding.items():
         if numbers != 1:
             yield "broken", f"{numbers} favourite numbers hold in scope {scope}"

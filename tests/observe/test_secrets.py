@@ -25,7 +25,7 @@ from daycare.testing.openai_server import FakeOpenAI
 from daycare_plugins.telegram.testing.faults import refused
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.observe.encodings import forms, shown
-from tests.stored import as_file, located, tell
+from tests.stored import as_file, located, tell, unpacked_in
 from tests.telegram.bots import until
 
 ROOT = Path(__file__).parents[2]
@@ -155,7 +155,12 @@ def rows_of(database: Path) -> dict[str, str]:
     tables = {}
     for name in names:
         values = [value for row in db.execute(f'SELECT * FROM "{name}"') for value in row]
-        told = (value.decode("latin-1") if isinstance(value, bytes) else str(value) for value in values)
+        told = (
+            value.decode("latin-1") + unpacked_in(value).decode("utf-8", "replace")
+            if isinstance(value, bytes)
+            else str(value)
+            for value in values
+        )
         tables[f"the table {name}"] = " ".join(told)
     db.close()
     return tables

@@ -1,11 +1,9 @@
 """What was forgotten is in no byte of the database's files, wherever it was written and whatever moved it around."""
 
 import random
-import re
 import struct
-import zlib
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -23,7 +21,6 @@ from daycare.features.memory.store.forgetting import _forget
 from daycare.features.memory.store.records import NewVector
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.records import Effects, Summary
-from daycare.store.sqlite import packing
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
@@ -40,6 +37,7 @@ from tests.store.remembering import (
 )
 from tests.store.samples import EPOCH_MS, PATH, begin, end, letter, post, timer, tool_step
 from tests.store.test_approvals import hidden, wish
+from tests.stored import unpacked_in
 
 SOUL = Place(Layer.AGENT, "a1", "SOUL.md")
 BY = Attribution(origin=Origin.AGENT, author="/ann/telegram", reason="reason qzreasonq")
@@ -58,28 +56,18 @@ class Secrets:
 
 def held(folder: Path) -> bytes:
     """Return all that the files hold; lowercase, as the index has words."""
-    return b"\0".join(path.read_bytes() for path in sorted(folder.iterdir()) if not path.name.endswith("-shm")).lower()
+    return data_of(folder).lower()
+
+
+def data_of(folder: Path) -> bytes:
+    return b"\0".join(path.read_bytes() for path in sorted(folder.iterdir()) if not path.name.endswith("-shm"))
 
 
 def shown(folder: Path, words: list[str]) -> list[str]:
     """Return which words can be read. Of a word the end counts: an index leaves out beginnings that two share."""
-    data = held(folder) + packed_in(folder)
+    data = held(folder)
+    data += unpacked_in(data_of(folder)).lower()
     return [word for word in words if word.encode()[3:] in data]
-
-
-def packed_in(folder: Path) -> bytes:
-    """Return what can be unpacked from any place of the files, of streams without an end as far as they go."""
-    found: list[bytes] = []
-    for path in folder.iterdir():
-        data = b"" if path.name.endswith("-shm") else path.read_bytes()
-        for at in (match.end() for match in re.finditer(re.escape(packing._FIRST), data)):
-            stream = zlib.decompressobj(packing._UNPACKING, packing._DICTIONARY)
-            with suppress(zlib.error):
-                for part in range(at, min(at + 8_192, len(data)), 16):
-                    found.append(stream.decompress(data[part : part + 16]))
-                    if stream.eof:
-                        break
-    return b"\0".join(found).lower()
 
 
 async def noise(store: Store, rng: random.Random, count: int) -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
 from daycare.base.memories import FactPart, NewMemory, Tier
+from daycare.features.memory.store.extra import Extra, extra_from
 from daycare.features.memory.store.records import (
     ECHO,
     Comparable,
@@ -22,10 +23,8 @@ from daycare.features.memory.store.stored import (
     COLUMNS,
     MEMORIES,
     SCOPE_BITS,
-    Extra,
     add_source,
     describe,
-    extra_from,
     hash_of,
     insert,
     memory,

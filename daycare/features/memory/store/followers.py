@@ -6,11 +6,11 @@ from typing import Final
 import apsw
 
 from daycare.base.memories import EntityPart, FactPart, NewMemory
+from daycare.features.memory.store.extra import extra_from
 from daycare.features.memory.store.extraction import renew_mark
 from daycare.features.memory.store.stored import (
     SCOPE_BITS,
     add_source,
-    extra_from,
     insert,
     new_incarnation,
     remove,

@@ -13,10 +13,11 @@ from daycare.base.memories import EntityPart
 from daycare.base.messages import Message
 from daycare.features.memory.documents.versions import WHOLE, stand_alone
 from daycare.features.memory.store.chunks import chunks_of
+from daycare.features.memory.store.extra import Extra, extra_from
 from daycare.features.memory.store.extraction import renew_mark
 from daycare.features.memory.store.lookups import lookups_of, notes_since
 from daycare.features.memory.store.records import Forgotten
-from daycare.features.memory.store.stored import Extra, describe, extra_from, remove, span
+from daycare.features.memory.store.stored import describe, remove, span
 from daycare.store.sqlite import scrub
 from daycare.store.sqlite.facts import ScopeForgot, VersionForgotten
 from daycare.store.sqlite.forgotten_turns import FORGOTTEN, came_of, forget_turns

@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 import msgspec
-from msgspec.structs import asdict
 
 from daycare.base.documents import Layer, Place
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.limits import MEMORY_TEXT_MAX_CHARS
-from daycare.base.memories import EntityPart, FactPart, NewMemory, Tier
+from daycare.base.memories import NewMemory, Tier
 from daycare.base.messages import Origin
+from daycare.features.memory.store.extra import Extra, extra_from, extra_of, names_of
 from daycare.features.memory.store.records import StoredMemory
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.rows import WordIndex
@@ -40,26 +40,8 @@ COLUMNS: Final = (
 )
 
 
-class Extra(msgspec.Struct, omit_defaults=True):
-    """What is kept as JSON of a fact or an entity."""
-
-    fact: FactPart | None = None
-    entity: EntityPart | None = None
-
-
-class _Fact(FactPart, frozen=True, kw_only=True, omit_defaults=True):
-    """A fact as it is stored: most of what it might say is not said."""
-
-
-class _Entity(EntityPart, frozen=True, kw_only=True, omit_defaults=True):
-    """An entity as it is stored."""
-
-
-_NO_EXTRA: Final = Extra()
 _TIERS: Final = {tier.value: tier for tier in Tier}  # a look-up takes a tenth of a call of the class
 _ORIGINS: Final = {origin.value: origin for origin in Origin}
-_encode = msgspec.json.Encoder().encode
-_decode_extra = msgspec.json.Decoder(Extra).decode
 _decode_numbers = msgspec.json.Decoder(tuple[int, ...]).decode
 _decode_place = msgspec.json.Decoder(tuple[str, str, str]).decode
 
@@ -219,21 +201,6 @@ def hash_of(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def extra_of(fact: FactPart | None, entity: EntityPart | None) -> str | None:
-    """Return what is said of a fact or an entity as rows have it."""
-    if fact is None and entity is None:
-        return None
-    return _encode(Extra(fact and _Fact(**asdict(fact)), entity and _Entity(**asdict(entity)))).decode()
-
-
-def names_of(extra: Extra) -> set[str]:
-    """Return what something is looked up by."""
-    names = {extra.fact.subject} if extra.fact else set()
-    if extra.entity:
-        names |= {extra.entity.name, *extra.entity.aliases}
-    return {name.casefold() for name in names if name}
-
-
 def _name(tx: Tx, no: int, user: str, origin: str, extra: Extra) -> None:
     tx.db.executemany(
         "INSERT INTO memory_names (name, no, user, origin) VALUES (?, ?, ?, ?)",
@@ -357,11 +324,6 @@ def drop_vectors(tx: Tx, numbers: Sequence[int]) -> None:
 
 
 # -- structs -----------------------------------------------------------------------------------------------------------
-
-
-def extra_from(text: str | None) -> Extra:
-    """Return what is said of a fact or an entity."""
-    return _NO_EXTRA if text is None else _decode_extra(text)
 
 
 def memory(row: tuple[Any, ...]) -> StoredMemory:
