@@ -9,13 +9,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from daycare.base.bounded import Bounded
 from daycare.base.limits import RECALL_LINE_HEAD_CHARS
 from daycare.features import open_store
 from daycare.features.memory.search import service as searching
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
+from daycare.features.memory.search.recent import ALIKE, FoundMemory
+from daycare.features.memory.search.said import Said
 from daycare.features.memory.search.search_scope import SearchScope
-from daycare.features.memory.search.service import ALIKE, Search, _Said
+from daycare.features.memory.search.service import Search
 from daycare.features.memory.store.records import ECHO
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
@@ -94,8 +95,8 @@ async def test_what_is_left_out_is_what_comparing_each_with_all_leaves_out(seed:
             said.append(" ".join(draw.sample(base, len(base))[draw.randrange(4) :] + draw.choices(words, k=2)))
     numbers = await logged(store, *said)
     hits = [MemoryHit(memory, 1.0) for memory in await store.of(MemoryRows).get([SCOPE], numbers)]
-    said_before = _Said(Bounded(20))
-    assert [hit for hit in hits if said_before.note(hit.memory.text) is not None] == compared_with_all(hits)
+    said_before = Said()
+    assert [hit for hit in hits if said_before.note(FoundMemory(hit.memory))] == compared_with_all(hits)
 
 
 def compared_with_all(hits: Sequence[MemoryHit]) -> list[MemoryHit]:

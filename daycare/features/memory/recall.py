@@ -16,7 +16,7 @@ from daycare.agent import tokens
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import is_persons, is_scheduled, is_task, messages_of, said
 from daycare.agent.recall import NOTHING, Recollection
-from daycare.base.bounded import Bounded
+from daycare.base.bounded import Bounded, MadeOnce
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import DaycareError, StoreAwayError
@@ -49,6 +49,7 @@ import re
 
 RECALL_QUESTIONS_MAX: Final = 256  # questions whose vectors are on their way or not fetched yet
 RECALL_AGENTS_MAX: Final = 4_096  # agents whose last recalled memories are remembered, some 2 KB each
+RECALL_LINES_MAX: Final = 4_096  # memories whose lines are kept, some 1.5 KB each with the memory
 RECALL_RECENT: Final = 4  # messages before a question that say what it is about
 RECALL_SHORT_CHARS: Final = 200  # of a question that may need them: a longer one has words of its own
 RECALL_WARM_S: Final = 1.0  # after the start, which is busy enough
@@ -96,6 +97,7 @@ class Recaller:
         self._nursery: trio.Nursery | None = None
         self._questions: Bounded[str, _Question] = Bounded(RECALL_QUESTIONS_MAX)  # by text
         self._shown: Bounded[str, frozenset[int]] = Bounded(RECALL_AGENTS_MAX)  # by agent: what its last prompt showed
+        self._lines = MadeOnce(_Line, RECALL_LINES_MAX)
 
     @property
     def _section(self) -> RetrievalSection:
@@ -129,6 +131,7 @@ class Recaller:
         """Drop what is kept of questions and prompts: something was forgotten."""
         self._questions.clear()
         self._shown.clear()
+        self._lines = MadeOnce(_Line, RECALL_LINES_MAX)
         self._passages.forget()
 
     async def of(self, agent: Agent, user: User, turn: Turn, rows: Sequence[InboxRow]) -> Recollection:
@@ -269,8 +272,8 @@ class Recaller:
         chosen: list[tuple[MemoryHit, str]] = []
         left = section.max_tokens
         for hit in ranked[: section.max_results]:
-            shown = line(hit.memory, zone)
-            left -= tokens.of_text(shown) + 1
+            shown, size = self._lines.of(hit.memory).shown(zone)
+            left -= size + 1
             if left < 0:
                 break
             chosen.append((hit, shown))
@@ -313,6 +316,22 @@ class _Question:
         except DaycareError as error:
             self.trouble = error.message
         self.done.set()
+
+
+class _Line:
+    """A memory as a prompt shows it, made once for a time zone."""
+
+    def __init__(self, memory: StoredMemory) -> None:
+        self._memory = memory
+        self._zone: ZoneInfo | None = None
+        self._shown = ("", 0)
+
+    def shown(self, zone: ZoneInfo) -> tuple[str, int]:
+        """Return the line, and how many tokens it has."""
+        if zone is not self._zone:
+            text = line(self._memory, zone)
+            self._zone, self._shown = zone, (text, tokens.of_text(text))
+        return self._shown
 
 
 def _place(memory: StoredMemory) -> tuple[int, int, int]:

@@ -11,26 +11,25 @@ there for the next question. Else nobody with a deadline would ever get an answe
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
-from math import ceil, inf
-from typing import TYPE_CHECKING, Final, NamedTuple
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 import outcome
 import trio
 from msgspec.structs import replace
 from trio import to_thread
 
-from daycare.agent.blocks import one_line
-from daycare.base.bounded import Bounded
 from daycare.base.errors import DaycareError, UnavailableError
-from daycare.base.limits import RECALL_LINE_HEAD_CHARS, RECALL_LINE_MAX_CHARS, SEARCH_INLINE_ROWS
+from daycare.base.limits import RECALL_LINE_HEAD_CHARS, SEARCH_INLINE_ROWS
 from daycare.base.memories import Tier
 from daycare.base.memory_settings import RetrievalSection
 from daycare.features.memory.embed.service import Embedding
-from daycare.features.memory.language.word_runs import words_in
 from daycare.features.memory.loading import SEARCH, loaded
 from daycare.features.memory.search.index import MemoryIndex
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
-from daycare.features.memory.store.records import ECHO, EVERYBODY, StoredMemory
+from daycare.features.memory.search.recent import FoundMemory, RecentMemories
+from daycare.features.memory.search.said import Said
+from daycare.features.memory.store.records import ECHO, EVERYBODY
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
 from daycare.store.sqlite.store import Store
@@ -46,14 +45,11 @@ SEARCH_MAX_BYTES: Final = 32 * 1024 * 1024  # ... as long as all take no more, b
 PREPARED_MAX: Final = 8  # scopes read at a start: of a household, all who talk
 
 AGAIN_FOLD: Final = 2  # of what is wanted: among so many a memory is looked for that was wanted before
-ALIKE: Final = 0.9  # of the words of two memories: then one of them is enough
 _ASIDE_MAX: Final = 4  # searches in threads: each reads a whole scope, and they take turns with the interpreter anyway
 _SPARE: Final = 20  # echoes of one thing that may rank before it
-_FEW_WORDS: Final = 2  # "Yes, thanks" is not the same each time
 _PAUSE_S: Final = 0.01  # between looks ahead, which take a tenth of it
 _MORE: Final = 5  # rows read at first beyond those that are wanted: most questions drop fewer
 _PAGE: Final = 24  # rows read at a time where it is not known how many are enough
-_SIGNATURES_MAX: Final = 16_384  # of texts found lately, 350 bytes each: what a dozen people talk about in a day
 
 
 class Search:
@@ -72,7 +68,7 @@ class Search:
         self._search_scopes: OrderedDict[str, _Kept] = OrderedDict()
         self._taken = 0  # bytes of all scopes, as each was when it was last asked
         self._aside = trio.CapacityLimiter(_ASIDE_MAX)
-        self._signatures: Signatures = Bounded(_SIGNATURES_MAX)
+        self._recent = RecentMemories(store)
 
     async def find(self, query: MemoryQuery) -> list[MemoryHit]:
         """Return what fits a question, the best first; passages of documents that everybody reads among them."""
@@ -81,10 +77,10 @@ class Search:
             query = replace(query, heard=_heard(query))
         scopes = [query.scope]
         found = await self._find(query, query.scope)
-        if Tier.CHUNK in query.tiers and query.scope != EVERYBODY:
+        reads_all = Tier.CHUNK in query.tiers and query.scope != EVERYBODY
+        if reads_all and (everybodys := await self._find(query, EVERYBODY)):
             scopes.append(EVERYBODY)
-            if everybodys := await self._find(query, EVERYBODY):
-                found = sorted([*found, *everybodys], key=lambda it: -it.score)
+            found = sorted([*found, *everybodys], key=lambda it: -it.score)
         return await self._read(scopes, found, query)
 
     async def prepare(self) -> None:
@@ -122,6 +118,7 @@ class Search:
 
     def drop(self, scope: str) -> None:
         """Keep nothing of a scope in memory."""
+        self._recent.drop(scope)
         if (kept := self._search_scopes.pop(scope, None)) is not None:
             self._taken -= kept.nbytes
 
@@ -136,11 +133,11 @@ class Search:
         Echoes come behind all others: what they repeat is preferred. No more rows are read than that takes.
         """
         kept: list[MemoryHit] = []
-        echoes: list[tuple[StoredMemory, Scored]] = []
-        said = _Said(self._signatures)
+        echoes: list[tuple[FoundMemory, Scored]] = []
+        said = Said()
         chars, enough = 0, inf if query.enough_chars is None else query.enough_chars
         limit, looked_at = query.limit, set[int]()
-        memories: dict[int, StoredMemory] = {}
+        memories: dict[int, FoundMemory] = {}
         again = [it for it in found[: AGAIN_FOLD * limit] if it.no in query.again]
         step = limit + _MORE if query.enough_chars is None else _PAGE
         parts = [(found[begin : begin + step], limit, enough) for begin in range(0, len(found), step)]
@@ -148,22 +145,24 @@ class Search:
             if not part or len(kept) >= most or chars >= until:
                 continue
             await trio.lowlevel.checkpoint()  # what came before took a millisecond
-            unread = [it.no for it in part if it.no not in memories]
-            memories |= {it.no: it for it in await self._store.of(MemoryRows).get(scopes, unread)}
-            for memory, each in [(memories[it.no], it) for it in part if it.no in memories]:
-                if memory.no in looked_at:
+            if not looked_at:
+                await self._recent.look(scopes)
+            memories |= await self._recent.get(scopes, [it.no for it in part if it.no not in memories])
+            for each in part:
+                it = memories.get(each.no)
+                if it is None or each.no in looked_at:
                     continue
-                looked_at.add(memory.no)
-                if memory.role == ECHO:
-                    echoes.append((memory, each))
-                elif (news := said.note(memory.text)) is not None:
-                    kept.append(MemoryHit(memory, *each[1:]))
-                    if memory.tier is not Tier.CHUNK:  # a passage may stand in the prompt anyway
-                        chars += RECALL_LINE_HEAD_CHARS + news.chars
+                looked_at.add(each.no)
+                if it.memory.role == ECHO:
+                    echoes.append((it, each))
+                elif said.note(it):
+                    kept.append(MemoryHit(it.memory, *each[1:]))
+                    if it.memory.tier is not Tier.CHUNK:  # a passage may stand in the prompt anyway
+                        chars += RECALL_LINE_HEAD_CHARS + it.signature.chars
                     if len(kept) == most or chars >= until:
                         break
         if len(kept) < limit and chars < enough:
-            kept += [MemoryHit(memory, *each[1:]) for memory, each in echoes if said.note(memory.text) is not None]
+            kept += [MemoryHit(it.memory, *each[1:]) for it, each in echoes if said.note(it)]
             del kept[limit:]
         return kept
 
@@ -301,71 +300,3 @@ class _Answer:
     def __init__(self) -> None:
         self.there = trio.Event()
         self.found: outcome.Outcome[Sequence[Scored]] | None = None
-
-
-class _Signature(NamedTuple):
-    """Of a text how many words it has, the hashes of the first ones, and its characters as a line of a prompt."""
-
-    size: int
-    first: tuple[int, ...]
-    chars: int
-
-
-Signatures = Bounded[int, _Signature]  # of texts, by their hashes
-
-
-class _Said:
-    """What was said, to know what says the same. Of a fact and what it came from one is enough.
-
-    Two texts that share so many words share one of the first few, in whatever order all words are put: only those that
-    do are compared. See prefix filtering in Bayardo, Ma and Srikant: Scaling up all pairs similarity search, WWW 2007.
-    The order here is that of length, the longest first, as these are rare.
-    """
-
-    def __init__(self, signatures: Signatures) -> None:
-        self._signatures = signatures
-        self._texts: set[str] = set()
-        self._by_word: dict[int, tuple[tuple[int, str], ...]] = {}  # the texts that have it, with their sizes
-        self._words: dict[str, set[str]] = {}  # of those texts that were compared
-
-    def note(self, text: str) -> _Signature | None:
-        """Note a text and return its signature, None where nearly the same words were said."""
-        signature = self._signature(text)
-        size, first, _ = signature
-        if size <= _FEW_WORDS:
-            return signature
-        if text in self._texts:
-            return None
-        by_word = self._by_word
-        for word in first:
-            for others, other in by_word.get(word, ()):
-                if others >= ALIKE * size and size >= ALIKE * others and self._are_alike(text, other):
-                    return None
-        self._texts.add(text)
-        noted = ((size, text),)
-        for word in first:
-            by_word[word] = by_word.get(word, ()) + noted
-        return signature
-
-    def _signature(self, text: str) -> _Signature:
-        key = hash(text)
-        known = self._signatures.get(key)
-        if known is None:
-            words = words_in(text.casefold())
-            size = len(words)
-            shared = ceil(ALIKE * ceil(ALIKE * size))  # with the shortest text that may be alike
-            first = sorted(sorted(words), key=len, reverse=True)[: size - shared + 1]
-            chars = len(one_line(text, RECALL_LINE_MAX_CHARS))
-            known = self._signatures[key] = _Signature(size, tuple(map(hash, first)), chars)
-        return known
-
-    def _are_alike(self, text: str, other: str) -> bool:
-        """Return whether texts of about as many words share nearly all."""
-        mine, theirs = self._words_of(text), self._words_of(other)
-        return len(mine & theirs) >= ALIKE * min(len(mine), len(theirs))
-
-    def _words_of(self, text: str) -> set[str]:
-        words = self._words.get(text)
-        if words is None:
-            words = self._words[text] = words_in(text.casefold())
-        return words

@@ -190,6 +190,18 @@ class MemoryReads(Rows):
         found = {it.no: it for it in rows}
         return [found[no] for no in numbers if no in found]
 
+    async def states(self, scopes: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Return of each scope that has memories which one of its name it is, and the second number of `latest`.
+
+        One that was deleted and begun again is another.
+        """
+        rows = fetch(
+            self._reader,
+            "SELECT scope, incarnation, changed FROM memory_scopes WHERE scope IN (SELECT value FROM json_each(?))",
+            (_encode(scopes).decode(),),
+        )
+        return {scope: (incarnation, changed) for scope, incarnation, changed in rows}
+
     async def find(
         self,
         scope: str,
