@@ -7,7 +7,7 @@ recalled that, and after a crash. People who repeat themselves are heard.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Final
 
 import trio
@@ -176,7 +176,7 @@ ECHO_MIN_CHARS: Final = 200  # below it a fact that is said again is no echo
 ECHO_SHARE: Final = 0.8
 FRAME_MAX_CHARS: Final = 32  # around what is quoted: you told me on 3 March 2026 that
 
-_HALF: Final = SHINGLE_CHARS // 2
+_STRIDE: Final = 4  # of the shingles that are looked at first: a quarter of them can say no
 _SIGNS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
@@ -196,19 +196,26 @@ def is_echo(text: str, recalled: Iterable[str]) -> bool:
 
 def repeats(answer: str, remembered: Iterable[str]) -> bool:
     """Return whether an answer says nothing but what is remembered."""
-    plain = _plain(answer)
-    own = _shingles(plain)
-    halves = {plain[at : at + _HALF] for at in range(len(plain) - _HALF + 1)}
-    left = set(own)
-    quoted = 0
-    for plain, times in Counter(map(_plain, remembered)).items():
-        # A shingle of it has one of these halves, whole: most texts that are only about the same have none of them.
-        if not any(plain[at : at + _HALF] in halves for at in range(_HALF, len(plain) - _HALF + 1, _HALF + 1)):
-            continue
-        theirs = _shingles(plain)
-        left -= theirs
-        quoted += times * (len(theirs & own) >= max(1, ECHO_SHARE * len(theirs)))
-    return bool(own) and len(left) <= max(len(own) * (1 - ECHO_SHARE), quoted * FRAME_MAX_CHARS)
+    own = _shingles(_plain(answer))
+    others = Counter(map(_plain, remembered))
+    quoted = sum(times for plain, times in others.items() if _is_quoted(plain, own))
+    most = max(len(own) * (1 - ECHO_SHARE), quoted * FRAME_MAX_CHARS)
+    theirs, left = "\n".join(others), 0
+    for shingle in own:  # most answers say something new, which shows soon
+        left += shingle not in theirs
+        if left > most:
+            return False
+    return bool(own)
+
+
+def _is_quoted(plain: str, own: Set[str]) -> bool:
+    """Return whether nearly all of a text stands in an answer with these shingles."""
+    many = len(plain) - SHINGLE_CHARS + 1
+    some = {plain[at : at + SHINGLE_CHARS] for at in range(0, many, _STRIDE)}
+    if len(some - own) > many - ECHO_SHARE * many:  # too many of all are missing then
+        return False
+    theirs = _shingles(plain)
+    return len(theirs & own) >= max(1, ECHO_SHARE * len(theirs))
 
 
 def _plain(text: str) -> str:

@@ -29,6 +29,18 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _CAPITAL: Final = re.compile(r"\b[^\W\d_a-z][^\W\d_]+")
 
 
+def _languages() -> dict[str, tuple[str, ...]]:
+    """Return of which languages each stop word is one."""
+    found: dict[str, tuple[str, ...]] = {}
+    for language, stop in STOP_WORDS.items():
+        for word in stop:
+            found[word] = (*found.get(word, ()), language)
+    return found
+
+
+_LANGUAGES: Final = _languages()
+
+
 class Term(NamedTuple):
     """What is looked for: the forms of a word, and words that may be meant by it. `weight` is of a whole one."""
 
@@ -57,7 +69,10 @@ def naming(names: Iterable[str]) -> re.Pattern[str]:
 
 def language_of(words: list[str]) -> str:
     """Return of which language most of these words are stop words: English if none stands out."""
-    counts = {language: sum(map(stop.__contains__, words)) for language, stop in STOP_WORDS.items()}
+    counts = dict.fromkeys(STOP_WORDS, 0)
+    for word in words:
+        for language in _LANGUAGES.get(word, ()):
+            counts[language] += 1
     return max(counts, key=lambda language: (counts[language], language == "en"))
 
 

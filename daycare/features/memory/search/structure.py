@@ -227,7 +227,7 @@ class Structure:
         self._traits[new] = 0
         self.size = end
         self._chain(begin)
-        self._tie(begin)
+        self._tie(begin, shapes)
 
     def look(self, texts: Mapping[int, str]) -> None:
         """Note what the texts of memories, by number, are like."""
@@ -258,24 +258,21 @@ class Structure:
 
     def _chain(self, begin: int) -> None:
         """Tie what was said from `begin` on to what was said before it in the same conversation."""
-        logs = begin + np.flatnonzero(self._tier[begin : self.size] == _CODES[Tier.LOG])
         self._before[begin : self.size + 1] = self._after[begin : self.size + 1] = NOWHERE
         self._anchor[begin : self.size] = NOWHERE
-        self._anchor[logs] = logs
-        if not len(logs):
-            return
-        last, said_before = self._last, []
-        for session, place in zip(self._session[logs].tolist(), logs.tolist(), strict=True):
-            said_before.append(last[session])
-            last[session] = place
-        before = np.array(said_before, np.int32)
-        self._before[logs] = before
-        tied = before != NOWHERE
-        self._after[before[tied]] = logs[tied]
+        last, log = self._last, _CODES[Tier.LOG]
+        tiers, sessions = self._tier[begin : self.size].tolist(), self._session[begin : self.size].tolist()
+        for place, (tier, session) in enumerate(zip(tiers, sessions, strict=True), begin):  # mostly one or two
+            if tier == log:
+                before, last[session] = last[session], place
+                self._anchor[place] = place
+                self._before[place] = before
+                if before != NOWHERE:
+                    self._after[before] = place
 
-    def _tie(self, begin: int) -> None:
+    def _tie(self, begin: int, shapes: Sequence[MemoryShape]) -> None:
         """Tie facts from `begin` on to the words that they come from. An entity comes from many."""
-        facts = begin + np.flatnonzero(self._tier[begin : self.size] == _CODES[Tier.FACT])
+        facts = np.array([place for place, shape in enumerate(shapes, begin) if shape.tier is Tier.FACT], np.int64)
         if not len(facts):
             return
         logs = np.flatnonzero((self._tier[: self.size] == _CODES[Tier.LOG]) & self._living[: self.size])
