@@ -76,18 +76,18 @@ def test_stop_words_are_lower_case_words() -> None:
 
 
 def test_forms_and_kin_of_a_word_are_found_from_its_inflections() -> None:
-    assert set(thesaurus.forms("went")) == {"go", "gone"}
-    assert "go" in thesaurus.forms("goes")
-    assert {"dog", "cat"} <= set(thesaurus.kin("pets"))
-    assert "hobby" in thesaurus.kin("activities")
-    assert "plan" not in thesaurus.forms("plane")
-    assert thesaurus.forms("xylophone") == thesaurus.kin("xylophone") == ()
+    assert set(thesaurus.meant("went")[0]) == {"go", "gone"}
+    assert "go" in thesaurus.meant("goes")[0]
+    assert {"dog", "cat"} <= set(thesaurus.meant("pets")[1])
+    assert "hobby" in thesaurus.meant("activities")[1]
+    assert "plan" not in thesaurus.meant("plane")[0]
+    assert thesaurus.meant("xylophone") == ((), ())
 
 
 @given(st.text(alphabet="abcdefgins", max_size=8))
 def test_any_word_has_few_kin_and_is_no_form_of_itself(word: str) -> None:
-    assert len(thesaurus.kin(word)) <= 12
-    assert word not in thesaurus.forms(word)
+    assert len(thesaurus.meant(word)[1]) <= 12
+    assert word not in thesaurus.meant(word)[0]
 
 
 def test_a_long_question_has_a_bounded_number_of_terms() -> None:

@@ -6,7 +6,6 @@ only repeats what is remembered is marked as an echo, by comparing it with what 
 recalled that, and after a crash. People who repeat themselves are heard.
 """
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Final
 
@@ -197,7 +196,9 @@ def is_echo(text: str, recalled: Iterable[str]) -> bool:
 def repeats(answer: str, remembered: Iterable[str]) -> bool:
     """Return whether an answer says nothing but what is remembered."""
     own = _shingles(_plain(answer))
-    others = Counter(map(_plain, remembered))
+    others: dict[str, int] = {}
+    for each in map(_plain, remembered):
+        others[each] = others.get(each, 0) + 1
     quoted = sum(times for plain, times in others.items() if _is_quoted(plain, own))
     most = max(len(own) * (1 - ECHO_SHARE), quoted * FRAME_MAX_CHARS)
     theirs, left = "\n".join(others), 0

@@ -16,7 +16,7 @@ from daycare.agent import tokens
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import is_persons, is_scheduled, is_task, messages_of, said
 from daycare.agent.recall import NOTHING, Recollection
-from daycare.base.bounded import Bounded, MadeOnce
+from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import DaycareError, StoreAwayError
@@ -49,7 +49,6 @@ import re
 
 RECALL_QUESTIONS_MAX: Final = 256  # questions whose vectors are on their way or not fetched yet
 RECALL_AGENTS_MAX: Final = 4_096  # agents whose last recalled memories are remembered, some 2 KB each
-RECALL_LINES_MAX: Final = 4_096  # memories whose lines are kept, some 1.5 KB each with the memory
 RECALL_RECENT: Final = 4  # messages before a question that say what it is about
 RECALL_SHORT_CHARS: Final = 200  # of a question that may need them: a longer one has words of its own
 RECALL_WARM_S: Final = 1.0  # after the start, which is busy enough
@@ -97,7 +96,6 @@ class Recaller:
         self._nursery: trio.Nursery | None = None
         self._questions: Bounded[str, _Question] = Bounded(RECALL_QUESTIONS_MAX)  # by text
         self._shown: Bounded[str, frozenset[int]] = Bounded(RECALL_AGENTS_MAX)  # by agent: what its last prompt showed
-        self._lines = MadeOnce(_Line, RECALL_LINES_MAX)
 
     @property
     def _section(self) -> RetrievalSection:
@@ -131,7 +129,6 @@ class Recaller:
         """Drop what is kept of questions and prompts: something was forgotten."""
         self._questions.clear()
         self._shown.clear()
-        self._lines = MadeOnce(_Line, RECALL_LINES_MAX)
         self._passages.forget()
 
     async def of(self, agent: Agent, user: User, turn: Turn, rows: Sequence[InboxRow]) -> Recollection:
@@ -272,7 +269,7 @@ class Recaller:
         chosen: list[tuple[MemoryHit, str]] = []
         left = section.max_tokens
         for hit in ranked[: section.max_results]:
-            shown, size = self._lines.of(hit.memory).shown(zone)
+            shown, size = _line_of(hit, zone)
             left -= size + 1
             if left < 0:
                 break
@@ -318,22 +315,6 @@ class _Question:
         self.done.set()
 
 
-class _Line:
-    """A memory as a prompt shows it, made once for a time zone."""
-
-    def __init__(self, memory: StoredMemory) -> None:
-        self._memory = memory
-        self._zone: ZoneInfo | None = None
-        self._shown = ("", 0)
-
-    def shown(self, zone: ZoneInfo) -> tuple[str, int]:
-        """Return the line, and how many tokens it has."""
-        if zone is not self._zone:
-            text = line(self._memory, zone)
-            self._zone, self._shown = zone, (text, tokens.of_text(text))
-        return self._shown
-
-
 def _place(memory: StoredMemory) -> tuple[int, int, int]:
     """Return where a memory stands among others in a prompt."""
     return _ORDER.index(memory.tier), memory.at_ms, memory.no
@@ -344,6 +325,16 @@ def _blocks(chosen: Sequence[tuple[StoredMemory, str]]) -> tuple[tuple[str, str]
     for memory, shown in chosen:
         by_tier.setdefault(memory.tier, []).append(shown)
     return tuple((str(tier), "\n".join(lines)) for tier, lines in by_tier.items())
+
+
+def _line_of(hit: MemoryHit, zone: ZoneInfo) -> tuple[str, int]:
+    """Return the line of a hit, and how many tokens it has: made once for as long as the memory stays as it is."""
+    known = hit.lines.get(zone)
+    if known is None:
+        shown = line(hit.memory, zone)
+        hit.lines.clear()  # of everybody's memories those in one time zone are enough
+        known = hit.lines[zone] = (shown, tokens.of_text(shown))
+    return known
 
 
 def line(memory: StoredMemory, zone: ZoneInfo) -> str:

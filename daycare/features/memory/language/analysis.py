@@ -87,7 +87,7 @@ def terms(words: list[str], weight: float = 1.0) -> list[Term]:
     """Return what to look for, for words such as `telling` returns. Many of them say enough by themselves."""
     if len(words) > _KIN_UP_TO:
         return [Term((word,), (), weight) for word in words[:TERMS_MAX]]
-    return [Term((word, *thesaurus.forms(word)), thesaurus.kin(word), weight) for word in words]
+    return [Term((word, *forms), kin, weight) for word in words for forms, kin in (thesaurus.meant(word),)]
 
 
 def topic(question: str) -> str:

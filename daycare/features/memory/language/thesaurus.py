@@ -123,25 +123,26 @@ _FORMS_OF: Final = _forms()
 _KIN_OF: Final = _kin()
 
 
-def forms(word: str) -> tuple[str, ...]:
-    """Return other forms of a lower-case word that a stemmer does not join with it: "went" has "go" and "gone"."""
-    base = next((each for each in _bases(word) if each in _FORMS_OF), None)
-    return () if base is None else tuple(each for each in (base, *_FORMS_OF[base]) if each != word)
+def meant(word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return other forms of a lower-case word that a stemmer does not join with it, and words that may be meant by it.
 
-
-def kin(word: str) -> tuple[str, ...]:
-    """Return words that may be meant by a lower-case word, or are of its kind: "pets" has "dog" and "cat"."""
+    "went" has the forms "go" and "gone", "pets" are of a kind with "dog" and "cat".
+    """
+    bases = _bases(word)
+    base = next((each for each in bases if each in _FORMS_OF), None)
+    forms = () if base is None else tuple([each for each in (base, *_FORMS_OF[base]) if each != word])
     found: dict[str, None] = {}
-    for each in (*_bases(word), *forms(word)):
-        found.update(dict.fromkeys(_KIN_OF.get(each, ())))
-    return tuple(found)[:_KIN_MAX]
+    for each in (*bases, *forms):
+        if each in _KIN_OF:
+            found.update(dict.fromkeys(_KIN_OF[each]))
+    return forms, tuple(found)[:_KIN_MAX]
 
 
-def _bases(word: str) -> Iterator[str]:
-    """Yield a word and what it may be an inflection of, the likeliest first."""
-    yield word
+def _bases(word: str) -> list[str]:
+    """Return a word and what it may be an inflection of, the likeliest first."""
     if word[-1:] not in "sdg":
-        return
+        return [word]
+    found = [word]
     for ending, others in (
         ("ies", "y"),
         ("ied", "y"),
@@ -153,7 +154,7 @@ def _bases(word: str) -> Iterator[str]:
     ):
         if word.endswith(ending) and len(word) - len(ending) > 1:
             stem = word.removesuffix(ending)
-            for other in others:
-                yield stem + other.strip()
+            found += [stem + other.strip() for other in others]
             if ending in ("ing", "ed") and stem[-1] == stem[-2]:
-                yield stem[:-1]  # planned, running
+                found.append(stem[:-1])  # planned, running
+    return found

@@ -46,9 +46,12 @@ class InvertedIndex:
             self._late[number] = frozenset(stems)
             return
         self._last = number
-        for stem in set(stems):
-            self._where.setdefault(stem, array("q")).append(number)
-            self._entries += 1
+        found = set(stems)
+        self._entries += len(found)
+        for stem in found:
+            if (numbers := self._where.get(stem)) is None:
+                numbers = self._where[stem] = array("q")
+            numbers.append(number)
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Remove memories."""

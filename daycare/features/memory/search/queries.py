@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -48,12 +49,16 @@ class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryHit(msgspec.Struct, frozen=True, gc=False):
-    """A memory that was found, and what each of the `signals` adds to its score."""
+    """A memory that was found, and what each of the `signals` adds to its score.
+
+    `lines` is for who shows it: what is kept there, by time zone, is there again as long as the memory stays as it is.
+    """
 
     memory: StoredMemory
     score: float
     signals: Sequence[str] = ()
     added: Sequence[float] = ()
+    lines: dict[ZoneInfo, tuple[str, int]] = {}
 
     @property
     def parts(self) -> Mapping[str, float]:

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from math import ceil
 from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo
 
 from daycare.agent.blocks import one_line
 from daycare.base.limits import RECALL_LINE_MAX_CHARS
@@ -37,10 +38,11 @@ class Signature(NamedTuple):
 
 
 class FoundMemory:
-    """A memory, with what its text is compared by."""
+    """A memory, with what its text is compared by, and the `lines` of its hits."""
 
     def __init__(self, memory: StoredMemory) -> None:
         self.memory = memory
+        self.lines: dict[ZoneInfo, tuple[str, int]] = {}
         self._signature: Signature | None = None
 
     @property

@@ -149,6 +149,8 @@ class SearchScope:
         """Return the memories that have most of these words; None where the store has to say it."""
         if self.catch_up() or not self._has_words:
             return None
+        if not self.size:
+            return []
         by_stem = self._by_stem(words)
         listed = self._listed(by_stem, postings_max)
         if not listed and self._words.has_any(by_stem):

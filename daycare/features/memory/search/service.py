@@ -156,13 +156,13 @@ class Search:
                 if it.memory.role == ECHO:
                     echoes.append((it, each))
                 elif said.note(it):
-                    kept.append(MemoryHit(it.memory, *each[1:]))
+                    kept.append(MemoryHit(it.memory, *each[1:], it.lines))
                     if it.memory.tier is not Tier.CHUNK:  # a passage may stand in the prompt anyway
                         chars += RECALL_LINE_HEAD_CHARS + it.signature.chars
                     if len(kept) == most or chars >= until:
                         break
         if len(kept) < limit and chars < enough:
-            kept += [MemoryHit(it.memory, *each[1:]) for it, each in echoes if said.note(it)]
+            kept += [MemoryHit(it.memory, *each[1:], it.lines) for it, each in echoes if said.note(it)]
             del kept[limit:]
         return kept
 

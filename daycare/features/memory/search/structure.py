@@ -231,9 +231,10 @@ class Structure:
 
     def look(self, texts: Mapping[int, str]) -> None:
         """Note what the texts of memories, by number, are like."""
-        numbers = np.array(sorted(texts), np.int64)
-        places, there = self.sought(numbers)
-        self._traits[places] = [traits.of(texts[no]) for no in numbers[there].tolist()]
+        for no, text in texts.items():
+            place = int(np.searchsorted(self.numbers, no))
+            if place < self.size and self._numbers[place] == no and self._living[place]:
+                self._traits[place] = traits.of(text)
 
     def renew(self, numbers: Sequence[int], shapes: Sequence[MemoryShape]) -> None:
         """Take in that memories were changed or deleted: `shapes` are of those of them that are still there."""
