@@ -173,11 +173,12 @@ def finish(
     if question.wants_name:
         parts["name"] = weights.wanted_name * _has(traits, NAMES)
     fits = (traits > 0) & (about >= LEAST)
+    added = np.array(list(parts.values()))
+    scores = _summed(added)
     if least is not None:
         least *= sqrt(min(1.0, _rarity(structure.living, 1) / _rarity(USUAL, 1)))
-        fits &= (_summed(list(parts.values())) >= least) | (structure.anchor[ranked.places] == NOWHERE)
-    kept = np.flatnonzero(fits)
-    return _scored(structure.numbers[ranked.places[kept]], {name: part[kept] for name, part in parts.items()}, count)
+        fits &= (scores >= least) | (structure.anchor[ranked.places] == NOWHERE)
+    return _scored(structure.numbers[ranked.places], tuple(parts), added, scores, count, np.flatnonzero(fits))
 
 
 def plain(
@@ -196,7 +197,8 @@ def plain(
     parts = {"words": text * _spread(scope.own_words(places))}
     if near is not None:
         parts["cosine"] = vector * _spread(scope.cosines[places])
-    return _scored(structure.numbers[places], parts, READ_MAX)
+    added = np.array(list(parts.values()))
+    return _scored(structure.numbers[places], tuple(parts), added, _summed(added), READ_MAX, np.arange(len(places)))
 
 
 class _Scope:
@@ -280,7 +282,8 @@ class _Scope:
         """Return which memories are scored: what has words, is near, or of the time, and what stands beside it."""
         structure = self.structure
         if structure.size <= ALL_MAX:
-            return self._admitted(np.arange(structure.size))
+            found: Numbers = np.flatnonzero(structure.admits(slice(structure.size), self._limits))
+            return found
         worded = self._admitted(self.worded)
         if len(worded) > WORDED_MAX:
             before, after = structure.before[worded], structure.after[worded]
@@ -409,15 +412,13 @@ def _has(traits: NDArray[np.uint16], trait: int) -> Floats:
     return found
 
 
-def _scored(numbers: Numbers, parts: Mapping[str, Floats], count: int) -> list[Scored]:
-    added = np.array(list(parts.values()))
-    scores = _summed(added)
-    best = _best(scores, numbers, count)
-    signals, rows = tuple(parts), added[:, best].T.tolist()
-    return [
-        Scored(no, score, signals, row)
-        for no, score, row in zip(numbers[best].tolist(), scores[best].tolist(), rows, strict=True)
-    ]
+def _scored(
+    numbers: Numbers, signals: Sequence[str], added: Floats, scores: Floats, count: int, among: Numbers
+) -> list[Scored]:
+    """Return the best of those at some places. `added` has a row for each signal."""
+    best = among[_best(scores[among], numbers[among], count)]
+    kept = zip(numbers[best].tolist(), scores[best].tolist(), added[:, best].T.tolist(), strict=True)
+    return [Scored(no, score, signals, row) for no, score, row in kept]
 
 
 def _summed(parts: Sequence[Floats] | Floats) -> Floats:

@@ -172,8 +172,8 @@ class Structure:
         found[self.places(np.array(numbers, np.int64))] = True
         return found
 
-    def admits(self, places: Numbers, limits: SearchLimits) -> Bools:
-        """Return which of these memories may be found."""
+    def admits(self, places: Numbers | slice, limits: SearchLimits) -> Bools:
+        """Return which of these memories may be found. (Slices copy nothing.)"""
         tier = self._tier[places]
         found: Bools = np.array([each in limits.tiers for each in TIERS])[tier]
         if self.removed:
