@@ -41,9 +41,11 @@ def of_text(text: str) -> int:
     """Return about how many tokens a text has."""
     if text.isascii():
         return -(-len(text) // CHARS_PER_TOKEN)
-    encoded = text.encode("utf-8", "replace")
-    ascii_chars = len(encoded.translate(None, _OTHERS))
-    return -(-ascii_chars // CHARS_PER_TOKEN) + -(-(len(encoded) - ascii_chars) // _OTHER_BYTES)
+    odd = [line for line in text.split("\n") if not line.isascii()]  # of a prompt mostly a few
+    encoded = "".join(odd).encode("utf-8", "replace")
+    others = len(encoded) - len(encoded.translate(None, _OTHERS))
+    ascii_chars = len(text) - sum(map(len, odd)) + len(encoded) - others
+    return -(-ascii_chars // CHARS_PER_TOKEN) + -(-others // _OTHER_BYTES)
 
 
 def of_message(message: Message, *, past: bool = False) -> int:

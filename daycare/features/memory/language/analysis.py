@@ -24,6 +24,7 @@ _MARKED: Final = "\u0e01-\u0e4e\u0e80-\u0ece\u0edc-\u0edf\u1000-\u103f\u1780-\u1
 _RUN: Final = re.compile(f"(?P<whole>[{_HAN}]+|[{_HANGUL}]+)|[{_HIRAGANA}]+|[{_KATAKANA}]+|[{_MARKED}]+")
 _SPACELESS: Final = re.compile(f"[{_HAN}{_HIRAGANA}{_KATAKANA}{_HANGUL}{_MARKED}]")
 _NAMED: Final = re.compile(r"\b(?=\w*[a-z0-9][A-Z])\w+")
+_INNER_CAPITAL: Final = re.compile("[a-z0-9][A-Z]")  # found in a tenth of the time: most texts have none
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _WORD: Final = re.compile(r"[^\W_]+")
 _CAPITAL: Final = re.compile(r"\b[^\W\d_a-z][^\W\d_]+")
@@ -51,14 +52,13 @@ class Term(NamedTuple):
 
 def indexed(text: str) -> str:
     """Return what the index is told of a text; the text itself if there is nothing to add."""
-    if _NAMED.search(text):
-        text = _NAMED.sub(lambda found: f"{found[0]} {_parts(found[0])}", text)
-    return _RUN.sub(_grams, text) if _SPACELESS.search(text) else text
+    text = _in_parts(text)
+    return _RUN.sub(_grams, text) if not text.isascii() and _SPACELESS.search(text) else text
 
 
 def words_of(question: str) -> list[str]:
     """Return the words of a question in lower case, as the index has them."""
-    text = _NAMED.sub(lambda found: f"{found[0]} {_parts(found[0])}", question)
+    text = _in_parts(question)
     return [word.lower() for word in _WORD.findall(text if text.isascii() else _RUN.sub(_pairs, text))]
 
 
@@ -97,6 +97,13 @@ def topic(question: str) -> str:
     """
     names = {word.lower() for word in _CAPITAL.findall(question)} & GIVEN
     return " ".join(word for word in telling(question) if word not in names) or question
+
+
+def _in_parts(text: str) -> str:
+    """Return a text with the parts of names in programs behind them."""
+    if _INNER_CAPITAL.search(text) is None:
+        return text
+    return _NAMED.sub(lambda found: f"{found[0]} {_parts(found[0])}", text)
 
 
 def _parts(name: str) -> str:

@@ -333,7 +333,7 @@ class _Scope:
 
 
 class _Windows:
-    """Where memories are, and what stands beside each: `rows` have one memory for each distance, -4 to 4.
+    """Where memories are, and in the midst of what each stands.
 
     What was learned has no neighbours but those of the words that it comes from. If those are gone, it is `alone`.
     """
@@ -343,8 +343,6 @@ class _Windows:
         self.places = places
         self.alone = anchors == NOWHERE
         self.centres = np.where(self.alone, places, anchors)
-        self.rows = scope.beside(self.centres, _WIDE)
-        self.near = self.rows[_WIDE - _AROUND : _WIDE + _AROUND + 1]
 
 
 def _words(scope: _Scope, windows: _Windows, weights: RankingWeights) -> dict[str, Floats]:
@@ -352,16 +350,7 @@ def _words(scope: _Scope, windows: _Windows, weights: RankingWeights) -> dict[st
 
     What is alone speaks for all of these.
     """
-    count, reach = len(windows.places), len(windows.near)
-    shares = np.empty((3, len(scope.terms), count), np.float32)
-    window = np.empty(windows.rows.shape, np.float32)
-    for at, (where, found, _) in enumerate(scope.terms):
-        scope.shares[where] = found
-        scope.shares.take(windows.rows, out=window, mode="wrap")
-        scope.shares[where] = 0
-        np.add.reduce(window[_WIDE - _AROUND :][:reach], out=shares[0, at])
-        np.add.reduce(window, out=shares[1, at])
-        shares[2, at] = window[_WIDE - 1]
+    shares = _around(scope, windows.centres)
     rarities = np.array([rarity for *_, rarity in scope.terms], np.float32) * scope.scale
     around, wide, before = rarities @ _saturated(shares)
     own = scope.own_words(windows.places)
@@ -375,6 +364,27 @@ def _words(scope: _Scope, windows: _Windows, weights: RankingWeights) -> dict[st
     }
 
 
+def _around(scope: _Scope, centres: Numbers) -> Floats:
+    """Return how much of each term stands near each of some places: around, wide and just before.
+
+    Few memories have a term, so each is added where it is near, in place of looking around each place.
+    """
+    count = len(centres)
+    slots = np.full(scope.structure.size + 1, count)  # the last one is for what is near no centre, or `NOWHERE`
+    slots[centres] = np.arange(count)
+    having = [places for places, *_ in scope.terms]
+    added = np.concatenate([found for _, found, _ in scope.terms] or [np.empty(0, np.float32)])
+    at = slots[scope.beside(np.concatenate(having or [np.empty(0, np.int64)]), _WIDE)[::-1]]
+    at += np.repeat(np.arange(len(having)) * (count + 1), [len(places) for places in having])
+    sums = np.zeros((3, len(having) * (count + 1)), np.float32)
+    near = at[_WIDE - _AROUND : _WIDE + _AROUND + 1]
+    np.add.at(sums[0], near.ravel(), np.tile(added, len(near)))
+    np.add.at(sums[1], at.ravel(), np.tile(added, len(at)))
+    sums[2, at[_WIDE - 1]] = added  # of what is said after each
+    found: Floats = sums.reshape(3, len(having), count + 1)[:, :, slots[centres]]
+    return found
+
+
 def _sessions(scope: _Scope) -> Floats:
     """Return for each conversation the most that one of its memories has of the question."""
     structure = scope.structure
@@ -385,8 +395,9 @@ def _sessions(scope: _Scope) -> Floats:
 
 
 def _vectors(scope: _Scope, windows: _Windows, weights: RankingWeights) -> dict[str, Floats]:
-    there = np.count_nonzero(windows.near != NOWHERE, axis=0)
-    around = scope.cosines[windows.near].sum(axis=0) / there.astype(np.float32)
+    near = scope.beside(windows.centres, _AROUND)
+    there = np.count_nonzero(near != NOWHERE, axis=0)
+    around = scope.cosines[near].sum(axis=0) / there.astype(np.float32)
     return {"cosine": weights.cosine * scope.cosines[windows.places], "cosine_around": weights.cosine_around * around}
 
 
