@@ -60,7 +60,12 @@ def autojump_clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """Virtual time. With real `threads` the house's store writes in its own, as a daemon's does."""
     if getattr(request, "param", "") == THREADS:
         monkeypatch.setattr("daycare.testing.daemon.INLINE", False)
-    return patient_clock()
+    return patient_clock(_reads)
+
+
+def _reads() -> bool:
+    """Whether a store waits for an answer of its server, where one is in the place of files."""
+    return "tests.postgres" in sys.modules and sys.modules["tests.postgres"].reads()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -13,13 +13,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
+from weakref import WeakSet
 
 from daycare.base.clock import Clock
 from daycare.store.home import Home
 from daycare.store.postgres import schema
 from daycare.store.postgres.connection import PostgresConnection
-from daycare.store.postgres.engine import open_engine
+from daycare.store.postgres.engine import ServerEngine, open_engine
 from daycare.store.postgres.location import ServerLocation
+from daycare.store.postgres.read_lines import LoopReader
 from daycare.store.sqlite.engine import Engine
 from daycare.store.sqlite.engine import open_engine as open_file
 from daycare.store.sqlite.rows import Rows
@@ -80,6 +82,7 @@ NAMED: Final = "DAYCARE_TEST_POSTGRES"
 _free: list["Database"] = []  # emptied, for the next test
 _used: list["Database"] = []
 _bare: list[str] = []  # names of databases without a schema
+_readers: WeakSet[LoopReader] = WeakSet()
 _made: dict[str, str] = {}  # addresses of stores that are files elsewhere, by their location
 
 
@@ -191,7 +194,7 @@ def instead(location: str, clock: Clock, rows: Sequence[type[Rows]], inline: boo
     has made, such as `daycare init`, stays one.
     """
     if location == "memory:":
-        return open_engine(database(), clock, rows, inline, None)
+        return _opened(database(), clock, rows, inline)
     if not _known(location):
         file = Path(location)
         if file.is_file() and file.stat().st_size:
@@ -199,7 +202,19 @@ def instead(location: str, clock: Clock, rows: Sequence[type[Rows]], inline: boo
         _made[location] = database()
         file.touch()
         _beside(location).write_text(_made[location])
-    return open_engine(_made[location], clock, rows, inline, None)
+    return _opened(_made[location], clock, rows, inline)
+
+
+def _opened(address: str, clock: Clock, rows: Sequence[type[Rows]], inline: bool) -> Engine:
+    engine = open_engine(address, clock, rows, inline, None)
+    if isinstance(engine, ServerEngine):
+        _readers.add(engine.reads)
+    return engine
+
+
+def reads() -> bool:
+    """Whether a store waits for an answer of the server, which takes real time."""
+    return any(each.is_asked for each in _readers)
 
 
 _in_a_home: Final = Home.database

@@ -1,6 +1,7 @@
 """A wall clock that follows trio's clock: under `trio.testing.MockClock` days pass in milliseconds."""
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -43,10 +44,10 @@ class VirtualClock:
         return self._epoch_ms + self._ahead_ms + round((self._clock.current_time() - self._start_s) * 1000)
 
 
-def patient_clock() -> trio.testing.MockClock:
-    """Return virtual time that does not pass while a thread works, however slow the machine is.
+def patient_clock(waits: Callable[[], bool] = bool) -> trio.testing.MockClock:
+    """Return virtual time that does not pass while a thread works, or something else `waits` for real, however slow.
 
-    Of threads that work for a minute it passes all the same, so that whoever waits for them comes to a deadline.
+    Where that takes a minute it passes all the same, so that whoever waits for it comes to a deadline.
     """
     clock = trio.testing.MockClock(autojump_threshold=0)
     jump = clock._autojump
@@ -54,7 +55,7 @@ def patient_clock() -> trio.testing.MockClock:
 
     def jump_when_all_wait() -> None:
         nonlocal idle_s
-        if trio.testing.active_thread_count() and time.monotonic() - idle_s < _PATIENCE_S:
+        if (trio.testing.active_thread_count() or waits()) and time.monotonic() - idle_s < _PATIENCE_S:
             time.sleep(_LOOK_S)
         else:
             jump()

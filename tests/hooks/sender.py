@@ -28,4 +28,4 @@ async def delivered(house: TestDaemon, payload: Any, *, delivery: str = "d1", **
     if hook is None:
         hook, _ = await hooks.add(InboundHook(no=0, name=NAME, user="", scheme=HookScheme.GITHUB, **wish))
     taking, body = receiver(house), msgspec.json.encode(payload)
-    return await taking.receive(NAME, taking.sample(hook, body, "issues", delivery), body)
+    return await taking.receive(NAME, await taking.sample(hook, body, "issues", delivery), body)

@@ -55,7 +55,7 @@ async def test_of_two_who_change_a_webhook_at_once_the_second_is_told() -> None:
         with pytest.raises(ConflictError, match="somebody else"):
             await hooks.edit(hook, replace(hook, template="mine"), seal, "another of sixteen")
         [stored] = await hooks.find()
-        assert stored.template == "theirs" and hooks.secrets("ci") == (seal("a secret of sixteen"), None)
+        assert stored.template == "theirs" and await hooks.secrets("ci") == (seal("a secret of sixteen"), None)
 
 
 async def test_an_earlier_secret_goes_when_its_time_is_over() -> None:
@@ -64,11 +64,11 @@ async def test_an_earlier_secret_goes_when_its_time_is_over() -> None:
         hooks = store.of(HookRows)
         await added(store)
         await hooks.rotate("ci", "another of sixteen", seal, clock.now_ms() + 1_000)
-        assert hooks.secrets("ci") == (seal("another of sixteen"), seal("a secret of sixteen"))
+        assert await hooks.secrets("ci") == (seal("another of sixteen"), seal("a secret of sixteen"))
         assert await hooks.expire(clock.now_ms()) == 0
         clock.ms += 1_000
         assert await hooks.expire(clock.now_ms()) == 1
-        assert hooks.secrets("ci") == (seal("another of sixteen"), None)
+        assert await hooks.secrets("ci") == (seal("another of sixteen"), None)
 
 
 @pytest.mark.parametrize("how", ["removed", "purged"])

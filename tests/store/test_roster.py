@@ -19,11 +19,11 @@ async def grow(store: Store, *paths: str) -> None:
         await store.agents.create(new_agent(path, user=path.split("/")[1], kind="agent"))
 
 
-def pages(store: Store, under: str, limit: int) -> list[tuple[str, int]]:
+async def pages(store: Store, under: str, limit: int) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     after = ""
     while True:
-        page, after = store.of(RosterRows).branches(under, after, limit)
+        page, after = await store.of(RosterRows).branches(under, after, limit)
         assert len(page) <= limit
         found += page
         if not after:
@@ -32,13 +32,13 @@ def pages(store: Store, under: str, limit: int) -> list[tuple[str, int]]:
 
 async def test_what_fits_is_shown_whole_and_what_does_not_by_its_branches(store: Store) -> None:
     await grow(store, "/ann/direct", "/ann/direct/sub/0", "/ann/direct/sub/1", "/bob/agent/cook")
-    assert pages(store, "", 4) == [
+    assert await pages(store, "", 4) == [
         (path, 0) for path in ("/ann/direct", "/ann/direct/sub/0", "/ann/direct/sub/1", "/bob/agent/cook")
     ]
-    assert pages(store, "", 3) == [("/ann", 3), ("/bob", 1)]
-    assert pages(store, "/ann", 2) == [("/ann/direct", 2)]
-    assert pages(store, "/ann/direct", 2) == [("/ann/direct/sub/0", 0), ("/ann/direct/sub/1", 0)]
-    assert pages(store, "/zoe", 2) == []
+    assert await pages(store, "", 3) == [("/ann", 3), ("/bob", 1)]
+    assert await pages(store, "/ann", 2) == [("/ann/direct", 2)]
+    assert await pages(store, "/ann/direct", 2) == [("/ann/direct/sub/0", 0), ("/ann/direct/sub/1", 0)]
+    assert await pages(store, "/zoe", 2) == []
 
 
 async def test_page_by_page_each_agent_is_there_once_in_whatever_tree(store: Store) -> None:
@@ -51,7 +51,7 @@ async def test_page_by_page_each_agent_is_there_once_in_whatever_tree(store: Sto
     for under in ("", "/ann", "/bob", min(paths)):
         inside = {path for path in paths if path.startswith(f"{under}/")}
         for limit in (1, 2, 5, 1_000):
-            found = pages(store, under, limit)
+            found = await pages(store, under, limit)
             below = Counter(branch_of(path, under) for path in inside)
             below.subtract(inside & below.keys())  # stand there themselves
             whole = len(inside) <= limit
@@ -74,6 +74,6 @@ async def test_agents_are_found_by_path_name_and_description_whatever_their_case
     assert await rows.named("%", "", "", 10) == []
     [cook] = [each for each in await store.agents.find() if each.path == "/ann/agent/cook"]
     await store.agents.set_state(cook.id, "parked")
-    assert rows.parked("", 5) == ["/ann/agent/cook"] and rows.parked("/bob", 5) == []
+    assert await rows.parked("", 5) == ["/ann/agent/cook"] and await rows.parked("/bob", 5) == []
     await store.agents.set_state(cook.id, "dead")
     assert await rows.named("cook", "/ann", "", 10) == ["/ann/agent/x"]

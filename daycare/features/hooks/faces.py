@@ -131,7 +131,7 @@ class HookOperations:
             event, _, action = event.partition(".")
             body = {"action": action, **body}
         encoded = msgspec.json.encode(body)
-        headers = self._receiver.sample(hook, encoded, event, f"test-{secrets.token_hex(8)}")
+        headers = await self._receiver.sample(hook, encoded, event, f"test-{secrets.token_hex(8)}")
         return await self._receiver.receive(hook.name, headers, encoded)
 
     def _view(self, hook: InboundHook) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class HookReceiver:
         """
         began = self._clock.now_ms()
         hook = await self._rows.get(name)
-        known, trouble = self._secrets(hook, began)
+        known, trouble = await self._secrets(hook, began)
         scheme = hook.scheme if hook else HookScheme.GITHUB
         genuine = await self._apart(body, lambda: schemes.is_genuine(scheme, known, headers, body))
         if hook is None or not genuine:
@@ -87,10 +87,10 @@ class HookReceiver:
             await self._refusals.count(hook, error.message)
             raise self._told(hook, error) from error
 
-    def sample(self, hook: InboundHook, body: bytes, event: str, delivery: str) -> dict[str, str]:
+    async def sample(self, hook: InboundHook, body: bytes, event: str, delivery: str) -> dict[str, str]:
         """Return the headers with which the sender of a webhook would deliver a body just now."""
         now_ms = self._clock.now_ms()
-        (secret, _), trouble = self._secrets(hook, now_ms)
+        (secret, _), trouble = await self._secrets(hook, now_ms)
         if trouble:
             raise BrokenError(
                 "SECRET_SEALED", f"trying the webhook {hook.name}: {trouble}", hint="daycare hooks rotate"
@@ -150,10 +150,10 @@ class HookReceiver:
             return work()
         return await trio.to_thread.run_sync(work, limiter=self._reading)
 
-    def _secrets(self, hook: InboundHook | None, now_ms: int) -> tuple[list[str], str]:
+    async def _secrets(self, hook: InboundHook | None, now_ms: int) -> tuple[list[str], str]:
         """Return the two secrets to try, as many for each webhook and for none, and why its own cannot be had."""
         known, trouble = [], ""
-        current, older = self._rows.secrets(hook.name) if hook is not None else (None, None)
+        current, older = await self._rows.secrets(hook.name) if hook is not None else (None, None)
         if hook is not None and (hook.older_until is None or hook.older_until <= now_ms):
             older = None
         try:

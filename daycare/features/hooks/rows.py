@@ -148,7 +148,7 @@ class HookRows(Rows):
         """Return a webhook."""
         return _HOOKS.one(self._reader, "name = ?", (name,))
 
-    def secrets(self, name: str) -> tuple[bytes | None, bytes | None]:
+    async def secrets(self, name: str) -> tuple[bytes | None, bytes | None]:
         """Return what is sealed of a webhook: its secret, and the one before it."""
         return _token(self._reader, _secret(name)), _token(self._reader, _older(name))
 

@@ -72,7 +72,7 @@ class Webhooks:
             wish = replace(wish, path=changes.get("path", ""))
         after = await self._checked(wish)
         if secret is None:
-            self._check_scheme(before, after.scheme)
+            await self._check_scheme(before, after.scheme)
             return await self.rows.edit(before, after, self.vault.seal), ""
         text = check_secret(after.scheme, secret) if secret else new_secret(after.scheme)
         until = self.clock.now_ms() + HOOK_OLDER_HOURS * _HOUR_MS if after.scheme is before.scheme else None
@@ -121,9 +121,9 @@ class Webhooks:
                 case "removed":
                     self.bus.publish(WebhookRemoved(at_ms=now_ms, path=hook.path, user=hook.user, webhook=hook.name))
 
-    def _check_scheme(self, hook: InboundHook, scheme: HookScheme) -> None:
+    async def _check_scheme(self, hook: InboundHook, scheme: HookScheme) -> None:
         """Raise `InvalidError` HOOK_SECRET if the secret of a webhook is none for that scheme."""
-        token, _ = self.rows.secrets(hook.name)
+        token, _ = await self.rows.secrets(hook.name)
         if scheme is hook.scheme or token is None:
             return
         try:

@@ -31,6 +31,7 @@ from daycare.features.mcp.tools import words
 from daycare.observe import log
 from daycare.plugin import ToolContext, Waiting
 from daycare.store.records import Agent
+from daycare.store.retry import with_retry
 from daycare.tools.runner import TOOL_RESULT_MAX_CHARS
 
 SPARE_S: Final = 600.0  # beyond what all questions of a call may take, until its turn goes on without it
@@ -68,6 +69,7 @@ class AskingCalls:
         self._tasks = tasks
         self._make = make
         self._aside: dict[str, _Call] = {}
+        self._committed = trio.Event()
 
     async def run(
         self, pinned: PinnedTool, arguments: dict[str, Any], context: ToolContext, within_s: float
@@ -90,11 +92,20 @@ class AskingCalls:
         raise call.result or UncertainError("MCP_UNSURE", f"asking {pinned.server}: it was stopped")
 
     def committed(self) -> None:
-        """Stop calls whose turns wait for them no more, as a person has stopped these."""
-        for key, call in list(self._aside.items()):
-            if not self._rows.awaited(key, call.context.turn, call.context.step):
-                del self._aside[key]  # what comes of it is for nobody: told, it would begin a turn of its own
-                call.scope.cancel()
+        """Look whether calls are still waited for: something was committed."""
+        if self._aside:
+            self._committed.set()
+
+    async def tend(self) -> None:
+        """Stop calls whose turns wait for them no more, as a person has stopped these, until cancelled."""
+        while True:
+            await self._committed.wait()
+            self._committed = trio.Event()  # before looking, so that no commit is missed
+            for key, call in list(self._aside.items()):
+                awaited = await with_retry(partial(self._rows.awaited, key, call.context.turn, call.context.step))
+                if not awaited and self._aside.get(key) is call:
+                    del self._aside[key]  # what comes of it is for nobody: told, it would begin a turn of its own
+                    call.scope.cancel()
 
     async def _run(self, call: _Call, arguments: dict[str, Any]) -> None:
         with call.scope:

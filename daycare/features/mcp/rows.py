@@ -52,8 +52,8 @@ class McpToolRows(Rows):
         ),
     )
 
-    def awaited(self, key: str, turn: int, step: int) -> bool:
-        """Return whether a turn waits for a call that it made in a step, or is about to; it takes no time to look."""
+    async def awaited(self, key: str, turn: int, step: int) -> bool:
+        """Return whether a turn waits for a call that it made in a step, or is about to."""
         return self._reader.execute(_IS_AWAITED, (key, turn, step)).fetchone() is not None
 
     async def interrupted(self) -> list[tuple[str, str]]:

@@ -97,6 +97,7 @@ class McpServers:
         async with trio.open_nursery() as nursery:
             self._tasks = nursery
             self._asking = AskingCalls(self._core, self._approvals, nursery, self.call)
+            nursery.start_soon(self._asking.tend)
             nursery.start_soon(self._hosts.tend)
             while True:
                 self._changed = trio.Event()

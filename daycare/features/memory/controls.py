@@ -148,7 +148,7 @@ class MemoryControls:
     ) -> list[Shown]:
         """Return memories of one tier, the newest first, beginning below the short number `before`."""
         scope = scope_of(agent.path)
-        start = None if before is None else self._base(scope) | before
+        start = None if before is None else await self._base(scope) | before
         found = await self._store.of(MemoryRows).find(
             scope, tier, words=words, living=living, before=start, limit=limit
         )
@@ -170,7 +170,7 @@ class MemoryControls:
             if event["event"] != "memory.recalled" or turn not in (None, event["turn"]):
                 continue
             scope = scope_of(agent.path)
-            own, everybodys = self._lookup.base(scope) or 0, self._lookup.base(EVERYBODY) or 0
+            own, everybodys = await self._lookup.base(scope) or 0, await self._lookup.base(EVERYBODY) or 0
             numbers = [own | no if no >= 0 else everybodys | -no for no in event["numbers"]]
             scores = dict(zip(numbers, event["scores"], strict=True))
             memories = await self._store.of(MemoryRows).get([scope, EVERYBODY], numbers)
@@ -201,7 +201,7 @@ class MemoryControls:
         Raises `NotFoundError` for a label that names nothing, `InvalidError` MEMORY_SHARED for one of everybody's.
         """
         scope = scope_of(agent.path)
-        base = self._base(scope)
+        base = await self._base(scope)
         numbers = []
         for each in labels:
             wanted = label_in(each)
@@ -234,9 +234,9 @@ class MemoryControls:
                 hint=f"daycare memory edit {document}",
             )
 
-    def _base(self, scope: str) -> int:
+    async def _base(self, scope: str) -> int:
         """Return what all numbers of a scope have in common."""
-        base = self._lookup.base(scope)
+        base = await self._lookup.base(scope)
         if base is None:
             raise NotFoundError("NOTHING_REMEMBERED", f"nothing is remembered of {scope} yet")
         return base

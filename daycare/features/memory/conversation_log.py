@@ -7,6 +7,7 @@ recalled that, and after a crash. People who repeat themselves are heard.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
+from functools import partial
 from typing import Final
 
 import trio
@@ -37,7 +38,7 @@ SCRIBE_PAUSE_S: Final = 0.5  # before ended turns are logged: several go togethe
 SCRIBE_SHARE: Final = 0.25  # of the time at most, when many turns wait to be logged
 
 LOGGED: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP, Kind.CRON, Kind.TASK)
-Alike = Callable[[str, Sequence[str], int, int], list[int]]
+Alike = Callable[[str, Sequence[str], int, int], Awaitable[list[int]]]
 EmbedAtOnce = Callable[[Sequence[str]], Awaitable[NewVectors | None]]
 
 
@@ -63,7 +64,7 @@ class ConversationLog:
         self._store = store
         self._directory = directory
         self._embed = embed
-        self._alike = alike or store.of(MemoryRows).alike
+        self._alike = alike or self._alike_in_rows
         self._live = live
         self.worker = Worker(self._write, gather_s=SCRIBE_PAUSE_S)
 
@@ -111,6 +112,10 @@ class ConversationLog:
             vectors = await self._embed([entry.text for entry in entries]) if self._embed is not None else None
             await self._store.of(MemoryRows).log(turns, entries, vectors)
 
+    async def _alike_in_rows(self, scope: str, words: Sequence[str], postings_max: int, limit: int) -> list[int]:
+        rows = self._store.of(MemoryRows)
+        return await rows.reading(partial(rows.alike, scope, words, postings_max, limit))
+
     async def _is_echo(self, entry: NewMemory) -> bool:
         """Return whether an answer says nothing but what is remembered from earlier turns."""
         if entry.role != "assistant":
@@ -121,8 +126,8 @@ class ConversationLog:
         originals: list[str] = []
         memories = self._store.of(MemoryRows)
         for scope in (entry.scope, EVERYBODY):
-            near = self._alike(scope, words, ECHO_POSTINGS_MAX, ECHO_ORIGINALS_MAX)
-            originals += memories.texts(scope, near).values() if near else ()
+            near = await self._alike(scope, words, ECHO_POSTINGS_MAX, ECHO_ORIGINALS_MAX)
+            originals += (await memories.reading(partial(memories.texts, scope, near))).values() if near else ()
         await trio.lowlevel.checkpoint()
         return repeats(entry.text, originals)
 

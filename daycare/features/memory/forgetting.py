@@ -4,6 +4,7 @@ First it is told what would go: `plan`. What merely speaks of the same stays, an
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -114,8 +115,11 @@ class Forgetting:
             words = {word for word in _words(memory.text) if len(word) >= _WORD_MIN_CHARS}
             if not words:
                 continue
-            near = self._store.of(MemoryRows).alike(scope, sorted(words), postings_max=2_000, limit=3 * MENTIONS_MAX)
-            for other in await self._store.of(MemoryRows).get([scope], [no for no in near if no not in gone]):
+            memories_of = self._store.of(MemoryRows)
+            near = await memories_of.reading(
+                partial(memories_of.alike, scope, sorted(words), postings_max=2_000, limit=3 * MENTIONS_MAX)
+            )
+            for other in await memories_of.get([scope], [no for no in near if no not in gone]):
                 goes = other.tier is not Tier.CHUNK and (other.agent_id, other.turn) in turns
                 if not goes and 2 * len(words & set(_words(other.text))) >= len(words):
                     found[other.no] = other

@@ -77,7 +77,7 @@ class TreeRoutes:
             paths = await self._rows.named(wish.find, under, wish.after, wish.limit, caller.paths or "/**")
             branches, more = [Branch(path) for path in paths], paths[-1] if len(paths) == wish.limit else ""
         else:
-            branches, more = self._rows.branches(under, wish.after, wish.limit)
+            branches, more = await self._rows.branches(under, wish.after, wish.limit)
         seen = [each for each in branches if caller.sees(each.path)]
         if more and not caller.sees(more):
             more = ""  # a cursor is a path, too
@@ -93,7 +93,7 @@ class TreeRoutes:
     async def _busy(self, under: str, caller: Caller) -> list[dict[str, Any]]:
         inside = f"{under}/"
         found = []
-        for path in self._rows.parked(under, _BUSY_MAX):
+        for path in await self._rows.parked(under, _BUSY_MAX):
             if caller.sees(path) and (agent := await self._store.agents.at(path)) is not None:
                 found.append(self._view(agent))
         here = [

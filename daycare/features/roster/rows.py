@@ -30,7 +30,7 @@ _PARKED: Final = f"SELECT path FROM agents WHERE {_LIVING} AND state = 'parked' 
 class RosterRows(Rows):
     """Reads the table of agents, which is the core's."""
 
-    def branches(self, under: str, after: str, limit: int) -> tuple[list[Branch], str]:
+    async def branches(self, under: str, after: str, limit: int) -> tuple[list[Branch], str]:
         """Return what grows right below a path ("": users), behind the branch `after`, and where a next page begins.
 
         All that is there is returned, each agent by itself, where that fits the limit.
@@ -72,7 +72,7 @@ class RosterRows(Rows):
 
         return await trio.to_thread.run_sync(look)  # it may look at every agent
 
-    def parked(self, under: str, limit: int) -> list[str]:
+    async def parked(self, under: str, limit: int) -> list[str]:
         """Return the paths of agents that are parked."""
         return [str(path) for (path,) in fetch(self._reader, _PARKED, (*_inside(under), limit))]
 

@@ -25,7 +25,7 @@ from daycare.store.postgres.errors import StatementError, away, refusal
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.wire import DECODERS, ENCODERS, TEXT, Decode, Encode, type_of
 
-READ_MAX_S: Final = 5.0  # that a statement of the loop's thread may take, before its server counts as away
+READ_MAX_S: Final = 5.0  # that somebody waits for a statement that reads, before its server counts as away
 WRITE_MAX_S: Final = 30.0
 CONNECT_MAX_S: Final = 5
 _PREPARED_MAX: Final = 1_000  # of one connection; some statements are made as they are needed
@@ -69,12 +69,15 @@ class PostgresConnection:
     """One connection; statements raise `StoreAwayError` where the server is away, and it is opened again by `reopen`.
 
     What a statement did wrong by itself raises `StatementError`. `touched` is told which watched table one changes.
+    One that `opens` not by itself is lost at first.
     """
 
     filename = ""  # there is none
     open_vfs = ""
 
-    def __init__(self, location: ServerLocation, dialect: Dialect, max_s: float = WRITE_MAX_S) -> None:
+    def __init__(
+        self, location: ServerLocation, dialect: Dialect, max_s: float = WRITE_MAX_S, *, opens: bool = True
+    ) -> None:
         self.location = location
         self.dialect = dialect
         self.max_s = max_s
@@ -88,7 +91,8 @@ class PostgresConnection:
         self._retired: deque[str] = deque()
         self._conn: pq.abc.PGconn | None = None
         self._poll = select.poll()
-        self.reopen()
+        if opens:
+            self.reopen()
 
     # -- as apsw has it ------------------------------------------------------------------------------------------------
 
@@ -149,9 +153,11 @@ class PostgresConnection:
 
     def blob_open(self, schema: str, table: str, column: str, number: int, writable: bool) -> Blob:
         """Return the bytes of one value, to be read a part at a time."""
-        key = self.dialect.tables[table].number
-        row = self.execute(f"SELECT {column} FROM {table} WHERE {key} = ?", (number,)).fetchone()
-        return Blob(row[0] if row is not None and row[0] is not None else b"")
+        return blob_of(self.execute(self.value_of(table, column), (number,)))
+
+    def value_of(self, table: str, column: str) -> str:
+        """Return the statement that reads one value by the number of its row."""
+        return f"SELECT {column} FROM {table} WHERE {self.dialect.tables[table].number} = ?"
 
     def txn_state(self, schema: str) -> int:
         """Return that no query is open: its rows were all read."""
@@ -459,6 +465,12 @@ class PostgresConnection:
 _LIBPQ: Final = (psycopg.OperationalError,)
 _GOOD: Final = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY}
 _IDLE: Final = (pq.TransactionStatus.IDLE, pq.TransactionStatus.UNKNOWN)
+
+
+def blob_of(found: Cursor) -> Blob:
+    """Return the bytes of the one value that was asked for, none for nothing."""
+    row = found.fetchone()
+    return Blob(row[0] if row is not None and row[0] is not None else b"")
 
 
 def _said(conn: pq.abc.PGconn) -> str:

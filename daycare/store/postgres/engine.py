@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import apsw
 import trio
@@ -14,6 +14,8 @@ from daycare.store.moving import note as notes
 from daycare.store.postgres import schema
 from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
 from daycare.store.postgres.location import ServerLocation
+from daycare.store.postgres.read_lines import PLAIN_MAX_S, LoopReader
+from daycare.store.postgres.suspending import may_wait, suspend_methods
 from daycare.store.postgres.writer import LEASE_S, Ownership, PostgresWriter
 from daycare.store.sqlite.database import MEMORY
 from daycare.store.sqlite.engine import Engine, watched
@@ -25,17 +27,23 @@ from daycare.store.sqlite.watch import Watch
 
 LOOK_S: Final = 1.0  # between two tries to reach a server that is away
 
+T = TypeVar("T")
+
 
 class ServerReaders(Readers):
-    """Lends out connections to a server."""
+    """Lends out connections to a server; what the loop's thread may wait for is read as all else is there."""
 
-    def __init__(self, location: ServerLocation, guard: Guard) -> None:
+    def __init__(self, location: ServerLocation, guard: Guard, reader: LoopReader) -> None:
         super().__init__(MEMORY, None, guard)
         self._location = location
+        self._reader = cast(apsw.Connection, reader)
 
     @contextmanager
     def lent(self) -> Iterator[apsw.Connection]:
         """Lend a connection for the length of the block, opened again if it was lost."""
+        if may_wait():
+            yield self._reader
+            return
         with super().lent() as db:
             connection = cast(PostgresConnection, db)
             if not connection.is_open:
@@ -55,10 +63,10 @@ class ServerReaders(Readers):
 class ServerWatch(Watch):
     """Sees after the connections, and lets others see that this node lives."""
 
-    def __init__(self, writer: PostgresWriter, readers: Readers, guard: Guard, reader: PostgresConnection) -> None:
+    def __init__(self, writer: PostgresWriter, readers: Readers, guard: Guard, reader: LoopReader) -> None:
         super().__init__(writer, readers, guard)
         self._node = writer
-        self._connection = reader
+        self._connection = reader.plain
 
     async def run(self) -> None:
         """Go on until closed."""
@@ -80,6 +88,19 @@ class ServerEngine(Engine):
     """One open store on a server."""
 
     ownership: Ownership
+    reads: LoopReader
+
+    def offered(self, part: T) -> T:
+        """Return a group of the store, whose operations let others run while they read."""
+        return suspend_methods(part)
+
+    async def run(self) -> None:
+        """Serve reads until the writer has ended, and writes until it is closed."""
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.reads.run)
+                await super().run()
+                nursery.cancel_scope.cancel()
 
     def shut(self) -> None:
         """Let the next have it at once, and close the connections."""
@@ -112,10 +133,16 @@ def open_engine(location: str, clock: Clock, rows: Sequence[type[Rows]], inline:
             db, where.shown, clock, guard, inline=inline, followers=followers, watched=watched(rows)
         )
         writer.own(ownership, mark)
-        reader = opened.enter_context(closing(PostgresConnection(where, schema.dialect(), READ_MAX_S)))
+        reader = opened.enter_context(closing(open_reader(where, inline=inline)))
         opened.pop_all()
-    readers = ServerReaders(where, guard)
+    readers = ServerReaders(where, guard, reader)
     watch = None if inline else ServerWatch(writer, readers, guard, reader)
     engine = ServerEngine(where.shown, db, cast(apsw.Connection, reader), readers, writer, guard, mark, watch)
-    engine.ownership = ownership
+    engine.ownership, engine.reads = ownership, reader
     return engine
+
+
+def open_reader(where: ServerLocation, *, inline: bool) -> LoopReader:
+    """Open what the loop's thread reads with."""
+    max_s = READ_MAX_S if inline else PLAIN_MAX_S
+    return LoopReader(PostgresConnection(where, schema.dialect(), max_s), inline=inline)

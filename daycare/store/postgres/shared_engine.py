@@ -15,10 +15,11 @@ from daycare.observe import log
 from daycare.store.moving import note as notes
 from daycare.store.postgres import schema
 from daycare.store.postgres.commit_words import HeardCommits, blank
-from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
-from daycare.store.postgres.engine import ServerEngine, ServerReaders, ServerWatch
+from daycare.store.postgres.connection import PostgresConnection
+from daycare.store.postgres.engine import ServerEngine, ServerReaders, ServerWatch, open_reader
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.members import LOOK_S, Division, NodeIdentity, NodeMembership
+from daycare.store.postgres.read_lines import LoopReader
 from daycare.store.postgres.shared_writer import SharedWriter
 from daycare.store.postgres.wake import WakeLine
 from daycare.store.postgres.writer import Ownership
@@ -46,7 +47,7 @@ class MemberWatch(ServerWatch):
         writer: SharedWriter,
         readers: Readers,
         guard: Guard,
-        reader: PostgresConnection,
+        reader: LoopReader,
         share: DividedShare,
         line: WakeLine,
         news: Sequence[Any],
@@ -176,14 +177,14 @@ def open_shared(
         line = WakeLine(where, identity.name)
         news = [each for kind in rows for each in kind.news]
         writer.join(membership, mark, partial(HeardCommits, {type(each).__name__: each for each in news}), line.say)
-        reader = opened.enter_context(closing(PostgresConnection(where, schema.dialect(), READ_MAX_S)))
+        reader = opened.enter_context(closing(open_reader(where, inline=inline)))
         opened.pop_all()
     share = DividedShare(identity.name)
-    readers = ServerReaders(where, guard)
+    readers = ServerReaders(where, guard, reader)
     share.report = partial(_members, share, membership, readers)
     watch = MemberWatch(writer, readers, guard, reader, share, line, news)
     engine = ServerEngine(where.shown, db, cast(apsw.Connection, reader), readers, writer, guard, mark, watch)
-    engine.ownership = cast(Ownership, membership)
+    engine.ownership, engine.reads = cast(Ownership, membership), reader
     engine.share = share
     return engine
 

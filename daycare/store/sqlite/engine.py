@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from typing import TypeVar
 
 import apsw
 
@@ -17,6 +18,8 @@ from daycare.store.sqlite.rows import Rows, followers_of, tables_of
 from daycare.store.sqlite.summaries import SUMMARIES
 from daycare.store.sqlite.watch import Watch
 from daycare.store.sqlite.writer import Writer
+
+T = TypeVar("T")
 
 
 class Engine:
@@ -45,6 +48,14 @@ class Engine:
         self.mark = mark
         self.watch = watch
         self.share = Share()
+
+    def offered(self, part: T) -> T:
+        """Return a group of the store as others are to have it."""
+        return part
+
+    async def run(self) -> None:
+        """Serve writes until the writer is closed."""
+        await self.writer.run()
 
     def shut(self) -> None:
         """Close it, after its writer has ended; what is open of a file that is gone is rescued first."""

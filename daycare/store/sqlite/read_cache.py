@@ -63,7 +63,7 @@ class ReadCache(Generic[K, V]):
     """At most `most` answers to one kind of question about `tables`, as long as their `versions` stay.
 
     What somebody writes is seen by everybody before that write returns. Nothing is kept that was read while a query of
-    the `reader` was still open, as it may see what was there when that began.
+    the `reader` was still open, as it may see what was there when that began; or while tables changed.
     """
 
     def __init__(self, versions: TableVersions, reader: apsw.Connection, *tables: str, most: int) -> None:
@@ -83,6 +83,6 @@ class ReadCache(Generic[K, V]):
             return self._known[key]
         current = self._reader.txn_state("main") == apsw.SQLITE_TXN_NONE
         value = read()
-        if current:
+        if current and self._versions.of(self._tables) == seen:  # on a server others run while one reads
             self._known[key] = value
         return value

@@ -95,6 +95,13 @@ class Rows:
         """
         return await self._writer.write(fn, size, user)
 
+    async def reading(self, read: Callable[[], T]) -> T:
+        """Return what plain code returns that reads these tables; on a server others run while it waits.
+
+        Not where others may see what it has half done.
+        """
+        return read()
+
     def _number(self, sql: str, *bindings: Any) -> int | None:
         """Return the first column of the first row, None where that is nothing."""
         row = self._reader.execute(sql, bindings).fetchone()

@@ -64,28 +64,28 @@ class Store:
         self._engine = opened = (engine or open_engine)(location, clock, rows, inline, vfs)
         self._db, self._reader, self._readers = opened.db, opened.reader, opened.readers
         self._writer, self._guard, self._mark, self._watch = opened.writer, opened.guard, opened.mark, opened.watch
-        parts = (self._writer, self._reader)
+        parts, offered = (self._writer, self._reader), opened.offered
         self.location = opened.location
         self.share = opened.share
-        self.people = PeopleStore(*parts, removal.remove)
-        self.secrets = Secrets(*parts)
-        self.agents = Agents(*parts, lives.spawn, lives.set_state)
-        self.inbox = Inbox(*parts)
-        self.turns = TurnStore(*parts)
-        self.summaries = Summaries(*parts)
-        self.outbox = Outbox(*parts)
-        self.files = Files(*parts, self._readers)
-        self.timers = Timers(*parts)
+        self.people = offered(PeopleStore(*parts, removal.remove))
+        self.secrets = offered(Secrets(*parts))
+        self.agents = offered(Agents(*parts, lives.spawn, lives.set_state))
+        self.inbox = offered(Inbox(*parts))
+        self.turns = offered(TurnStore(*parts))
+        self.summaries = offered(Summaries(*parts))
+        self.outbox = offered(Outbox(*parts))
+        self.files = offered(Files(*parts, self._readers))
+        self.timers = offered(Timers(*parts))
         self.tables = tables_of(rows)
-        self._rows: dict[type, Rows] = {kind: kind(*parts, self._readers, clock) for kind in rows}
-        self.behaviours = BehaviourStore(*parts)
-        self.upkeep = UpkeepStore(*parts, rows)
-        self.metrics = StoreMetricsReader(self._writer, self._readers, rows)
+        self._rows: dict[type, Rows] = {kind: offered(kind(*parts, self._readers, clock)) for kind in rows}
+        self.behaviours = offered(BehaviourStore(*parts))
+        self.upkeep = offered(UpkeepStore(*parts, rows))
+        self.metrics = offered(StoreMetricsReader(self._writer, self._readers, rows))
         self.commits = self._writer.commits
-        self.dead = DeadLetters(*parts)
-        self.ledger = Ledger(*parts, self._readers)
-        self.intake = IntakeStore(*parts)
-        self.strangers = Strangers(*parts)
+        self.dead = offered(DeadLetters(*parts))
+        self.ledger = offered(Ledger(*parts, self._readers))
+        self.intake = offered(IntakeStore(*parts))
+        self.strangers = offered(Strangers(*parts))
 
     def subscribe(
         self, listener: Callable[[Commit], None], trouble: Callable[[DaycareError | None], None] | None = None
@@ -129,8 +129,8 @@ class Store:
         self._guard.check()
 
     async def run(self) -> None:
-        """Serve writes until `close`."""
-        await self._writer.run()
+        """Serve reads and writes until `close`."""
+        await self._engine.run()
 
     async def watch(self) -> None:
         """See after the file until `close`."""

@@ -164,7 +164,7 @@ class Documents:
         if size > _SEARCH_INLINE_BYTES and self._location != MEMORY_STORE:  # on virtual time a thread would let it jump
             found = await trio.to_thread.run_sync(look, limiter=self._searching)
         else:
-            found = look()
+            found = await self._documents.reading(look)
         hits = []
         for version, best in found:
             path = await self._path_of(agent, version.place)

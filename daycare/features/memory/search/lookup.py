@@ -7,6 +7,7 @@ that everybody reads. What is told begins with a line of ours: the labels, and w
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -91,7 +92,7 @@ class Lookup:
         found: dict[str, StoredMemory] = {}
         for scope, mark in ((own, ""), (EVERYBODY, "g")):
             numbers = [int(match[2]) for each in labels if (match := _LABEL.fullmatch(each)) and match[1] == mark]
-            base = self.base(scope) if numbers else None
+            base = await self.base(scope) if numbers else None
             if base is None:
                 continue
             memories = await self._memories.get([scope], [base | no for no in numbers if no <= OWN_BITS])
@@ -128,9 +129,9 @@ class Lookup:
         found = [await self._memories.passages(scope, layers, name) for scope in scopes]
         return {no for numbers in found for no in numbers}
 
-    def base(self, scope: str) -> int | None:
+    async def base(self, scope: str) -> int | None:
         """Return what all numbers of a scope have in common, None if it has none yet."""
-        first = self._memories.shapes(scope, limit=1)
+        first = await self._memories.reading(partial(self._memories.shapes, scope, limit=1))
         return first[0].no & ~OWN_BITS if first else None
 
 

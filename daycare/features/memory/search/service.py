@@ -61,7 +61,8 @@ class Search:
     def __init__(
         self, store: Store, live: Live, embedding: Embedding | None, elsewhere: MemoryIndex | None = None
     ) -> None:
-        self._store = store
+        self._rows = store.of(MemoryRows)
+        self._reading = self._rows.reading
         self._elsewhere = elsewhere
         self._live = live
         self._embedding = embedding
@@ -91,30 +92,34 @@ class Search:
         await loaded(SEARCH)
         from daycare.features.memory.search.search_scope import SEARCH_READ_ROWS
 
-        for scope in await self._store.of(MemoryRows).recent_scopes(PREPARED_MAX):
+        for scope in await self._rows.recent_scopes(PREPARED_MAX):
             if self._is_short():
                 return
             kept = self._kept(scope)
             await kept.turn.acquire()
             try:
                 far = self._elsewhere is not None
-                if far or kept.searched.catch_up() or kept.searched.size > SEARCH_READ_ROWS:
+                if far or await self._reading(kept.searched.catch_up) or kept.searched.size > SEARCH_READ_ROWS:
                     await to_thread.run_sync(kept.searched.prepare, limiter=self._aside)
                 else:
-                    kept.searched.prepare()
+                    await self._reading(kept.searched.prepare)
             except UnavailableError:
                 return  # whoever asks next is told
             finally:
                 self._answered(scope, kept)
 
-    def alike(self, scope: str, words: Sequence[str], postings_max: int, limit: int) -> list[int]:
+    async def alike(self, scope: str, words: Sequence[str], postings_max: int, limit: int) -> list[int]:
         """Return the memories of a scope that have most of these words, as `MemoryRows.alike` does."""
         kept = self._search_scopes.get(scope) if self._elsewhere is None else None
         if kept is not None and kept.is_free:
-            found = kept.searched.alike(words, postings_max, limit)
+            kept.turn.acquire_nowait()
+            try:
+                found = await self._reading(partial(kept.searched.alike, words, postings_max, limit))
+            finally:
+                kept.turn.release()
             if found is not None:
                 return found
-        return self._store.of(MemoryRows).alike(scope, words, postings_max, limit)
+        return await self._reading(partial(self._rows.alike, scope, words, postings_max, limit))
 
     def drop(self, scope: str) -> None:
         """Keep nothing of a scope in memory."""
@@ -172,11 +177,13 @@ class Search:
             kept.turn.acquire_nowait()
         except trio.WouldBlock:
             await kept.turn.acquire()
-        aside = False
+        aside = self._elsewhere is not None
         try:
-            aside = self._elsewhere is not None or not _at_hand(kept.searched, query)
             if not aside:
-                return kept.searched.find(query, self._live.now.memory.retrieval, _count(query))
+                found = await self._reading(partial(_found_at_hand, kept.searched, query, self._live))
+                if found is not None:
+                    return found
+                aside = True
         finally:
             if not aside:
                 self._answered(scope, kept)
@@ -221,7 +228,7 @@ class Search:
                 async with kept.turn:
                     try:
                         if self._elsewhere is None:
-                            more = kept.searched.look_ahead()
+                            more = await self._reading(kept.searched.look_ahead)
                         else:
                             more = await to_thread.run_sync(kept.searched.look_ahead, limiter=self._aside)
                     except DaycareError:
@@ -234,7 +241,7 @@ class Search:
         kept = self._search_scopes.get(scope)
         if kept is None:
             kept = self._search_scopes[scope] = _Kept(
-                SearchScope(self._elsewhere or self._store.of(MemoryRows), scope, self._model, lean=self._is_short())
+                SearchScope(self._elsewhere or self._rows, scope, self._model, lean=self._is_short())
             )
         self._search_scopes.move_to_end(scope)
         kept.asked += 1
@@ -262,9 +269,11 @@ def _heard(query: MemoryQuery) -> "HeardQuestion":
     return hear(query.text, query.now_ms, query.zone)
 
 
-def _at_hand(searched: "SearchScope", query: MemoryQuery) -> bool:
-    """Return whether a search takes some milliseconds only, and holds nobody up."""
-    return not searched.catch_up() and searched.size <= SEARCH_INLINE_ROWS and searched.at_hand(query)
+def _found_at_hand(searched: "SearchScope", query: MemoryQuery, live: Live) -> Sequence["Scored"] | None:
+    """Return what is found; None where that takes more than some milliseconds, and would hold others up."""
+    if searched.catch_up() or searched.size > SEARCH_INLINE_ROWS or not searched.at_hand(query):
+        return None
+    return searched.find(query, live.now.memory.retrieval, _count(query))
 
 
 def _found(searched: "SearchScope", query: MemoryQuery, section: RetrievalSection) -> Sequence["Scored"]:
