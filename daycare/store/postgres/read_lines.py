@@ -103,7 +103,7 @@ class _Read:
     def end(self, result: outcome.Outcome[Cursor]) -> None:
         """Let go on who waits for it."""
         if self.task is not None:
-            trio.lowlevel.reschedule(self.task, result)  # type: ignore[arg-type]
+            trio.lowlevel.reschedule(self.task, result)
             self.task = None
 
 
