@@ -57,6 +57,14 @@ class SpoiledError(Exception):
         self.error = error
 
 
+class OpeningError(Exception):
+    """A statement that opens the transaction was refused: nothing of what came behind it has happened."""
+
+    def __init__(self, error: DaycareError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class WriteLane:
     """The connection as the writes of one user see it, which run one after another; `owner` is the one that runs now.
 
@@ -157,10 +165,14 @@ class WriteLane:
 
 
 class Lockstep:
-    """Runs lanes over one connection, in its thread, in an open transaction."""
+    """Runs lanes over one connection, in its thread, in a transaction: an open one, or what the `opening` opens.
 
-    def __init__(self, server: PostgresConnection) -> None:
+    That goes out with the first statements; where one of it is refused the server runs none of those.
+    """
+
+    def __init__(self, server: PostgresConnection, opening: Sequence[BoundStatement] = ()) -> None:
         self.server = server
+        self._opening = opening
         self.hub = greenlet.getcurrent()
         self.unsent: list[_Asked] = []
 
@@ -186,11 +198,17 @@ class Lockstep:
     def send(self, last: BoundStatement | None = None) -> StatementAnswer | None:
         """Send what is unsent, with `last` behind it if all of that is taken; return the answer to that.
 
-        Raises `SpoiledError` for what is a write's fault, else what is the server's.
+        Raises `SpoiledError` for what is a write's fault, `OpeningError`, else what is the server's.
         """
         asked, self.unsent = self.unsent, []
-        calls = [each.call for each in asked]
-        answers = self.server.execute_all(calls if last is None else [*calls, last]) if asked or last else []
+        opening, self._opening = self._opening, ()
+        calls = [*opening, *(each.call for each in asked), *([] if last is None else [last])]
+        answers = self.server.execute_all(calls) if calls else []
+        if opening:
+            for answer in answers[: len(opening)]:
+                if isinstance(answer, DaycareError):
+                    raise OpeningError(answer)
+            del answers[: len(opening)]
         for each, answer in zip(asked, answers, strict=False):
             if isinstance(answer, StoreAwayError):
                 raise answer

@@ -21,9 +21,9 @@ from greenlet import GreenletExit
 from daycare import __version__
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
 from daycare.store.postgres import members
-from daycare.store.postgres.connection import PostgresConnection
+from daycare.store.postgres.connection import BoundStatement, PostgresConnection
 from daycare.store.postgres.errors import StatementError
-from daycare.store.postgres.lockstep import Lockstep, SpoiledError, WriteLane
+from daycare.store.postgres.lockstep import Lockstep, OpeningError, SpoiledError, WriteLane
 from daycare.store.postgres.schema import number_again
 from daycare.store.postgres.versions import newest, refuse_future
 from daycare.store.records import Commit
@@ -47,9 +47,11 @@ _OWNED: Final = (  # by one that works alone, or by nodes
     "SELECT address FROM nodes WHERE state = 'alive' AND until > now()"
     " AND (node <> 'main' OR EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = backend))"
 )
-_FENCE: Final = (
-    "UPDATE nodes SET batch = ?, until = now() + interval '10 s' WHERE node = 'main' AND epoch = ? RETURNING batch"
+_FENCE: Final = (  # an error where another has the row, so that nothing that is sent with it is committed
+    "WITH own AS (UPDATE nodes SET batch = ?, until = now() + interval '10 s' WHERE node = 'main' AND epoch = ?"
+    " RETURNING batch) SELECT 1 / count(*) FROM own"
 )
+_NO_ROW: Final = "22012"
 _RENEW: Final = (
     "UPDATE nodes SET until = now() + interval '{lease} s' WHERE node = 'main' AND epoch = {epoch} RETURNING epoch"
 )
@@ -162,6 +164,7 @@ class PostgresWriter(Writer):
     """Runs writes as the one on SQLite does; see there."""
 
     _versions: ClassVar[type[TableVersions]] = TouchedTables
+    _opening: Sequence[BoundStatement] = ()  # what begins the transaction, as long as nothing of it was sent
     leaves_pages: ClassVar = False
 
     def own(self, ownership: Ownership, mark: Mark) -> None:
@@ -205,19 +208,14 @@ class PostgresWriter(Writer):
     def _begin(self) -> Tx:
         self._ready()
         own = self._ownership
-        begin = self._server.bind("BEGIN IMMEDIATE", ())
-        fence = self._server.bind(_FENCE, (own.batch + 1, own.epoch))
-        answer = self._server.execute_all([begin, fence])[-1]
-        if isinstance(answer, DaycareError):
-            raise _of_all(answer) from answer
-        if not answer.rows:
-            self._guard.refusal = fenced(self._server)
-            self._guard.check()
+        begin, fence = ("BEGIN IMMEDIATE", ()), (_FENCE, (own.batch + 1, own.epoch))
+        self._opening = [self._server.bind(sql, bindings) for sql, bindings in (begin, fence)]
         return Tx(self._db, self._clock.now_ms(), self.memory)
 
     def _carry_out(self, tx: Tx, todo: Sequence[_Write[Any]]) -> _Write[Any] | None:
         """Run those of one user one after another, those of several side by side, and what names no user alone."""
-        self._lockstep = Lockstep(self._server)
+        opening, self._opening = self._opening, []
+        self._lockstep = Lockstep(self._server, opening)
         try:
             for each in _together(todo):
                 self._lockstep.run([partial(self._run_lane, tx, writes) for writes in each])
@@ -225,6 +223,11 @@ class PostgresWriter(Writer):
         except SpoiledError as refused:
             refused.owner.outcome = outcome.Error(refused.error)
             return cast("_Write[Any]", refused.owner)
+        except OpeningError as refused:
+            if isinstance(refused.error, StatementError) and refused.error.state == _NO_ROW:
+                self._guard.refusal = fenced(self._server)
+                self._guard.check()
+            raise _of_all(refused.error) from refused
         return None
 
     def _run_lane(self, tx: Tx, writes: Sequence[_Write[Any]], lane: WriteLane) -> None:
