@@ -2,7 +2,8 @@
 
 64 senders, each of which waits until its message is durable before it sends the next; 100 agents, each of a user of its
 own; 1 KB each. A message counts when it is accepted durably, handled, and acknowledged durably. The server is the one
-that DAYCARE_TEST_POSTGRES names, else one of the test extra on the disk tested, with its own settings.
+that DAYCARE_TEST_POSTGRES names, else one of the test extra on the disk tested, with its own settings. What the server
+adds to a whole turn is told as `turn_...`, see `postgres_turns`.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 import trio
 
-from . import product
+from . import postgres_turns, product
 from .measure import median, median_ratio, percentile, rounded, say, scratch
 from .servers import a_server, new_database
 
@@ -28,6 +29,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--senders", type=int, default=64)
     parser.add_argument("--agents", type=int, default=100)
     parser.add_argument("--bytes", type=int, default=1024, help="size of a message")
+    parser.add_argument("--turns", type=int, default=100, help="turns of a whole daemon, one after another; 0: none")
+    parser.add_argument("--delay-ms", type=float, default=0.0, help="that the server's answers come later in these")
     parser.add_argument("--alone", type=int, default=300, help="messages that are sent one after another")
 
 
@@ -35,7 +38,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the rounds and return ratios and rates."""
     found: dict[str, list[dict[str, float | None]]] = {"sqlite": [], "postgresql": []}
     with scratch(args.dir) as folder, a_server(folder) as server:
-        for number in range(args.rounds + 1):
+        turns = [
+            postgres_turns.measure(folder, server, args.turns, args.delay_ms)
+            for _ in range(args.rounds if args.turns else 0)
+        ]
+        for number in range(args.rounds + 1 if args.messages else 0):
             order = ["sqlite", "postgresql"] if number % 2 else ["postgresql", "sqlite"]
             for engine in order:
                 gc.collect()
@@ -45,12 +52,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
                     found[engine].append(one)
                     say(f"round {number} {engine}: {one}")
     files, servers = found["sqlite"], found["postgresql"]
-    result: dict[str, Any] = {
+    result: dict[str, Any] = {key: rounded(median([each[key] for each in turns])) for key in (turns or [{}])[0]}
+    result |= {
         "vs_sqlite": rounded(median_ratio(_all(servers, "rate"), _all(files, "rate"))),
         "alone_vs_sqlite": rounded(median_ratio(_all(servers, "alone_p50_ms"), _all(files, "alone_p50_ms"))),
     }
     for engine, rounds in found.items():
-        result[engine] = {key: rounded(median(_all(rounds, key))) for key in rounds[0]}
+        result[engine] = {key: rounded(median(_all(rounds, key))) for key in (rounds or [{}])[0]}
     return result
 
 

@@ -10,10 +10,14 @@ _CHUNK: Final = 65_536
 
 
 class Proxy:
-    """Listens on a port of loopback, and hands on to a Unix socket. What is held back while it is cut comes later."""
+    """Listens on a port of loopback, and hands on to a Unix socket. What is held back while it is cut comes later.
 
-    def __init__(self, target: str) -> None:
+    What the server says comes `delay_s` later, as across a network.
+    """
+
+    def __init__(self, target: str, delay_s: float = 0.0) -> None:
         self._target = target
+        self._delay_s = delay_s
         self.port = 0
         self._way: Way = "open"
         self._changed = trio.Event()
@@ -58,5 +62,7 @@ class Proxy:
             while data := await source.receive_some(_CHUNK):
                 while self._way in ("cut", when):
                     await self._changed.wait()
+                if self._delay_s and when == "deaf":
+                    await trio.sleep(self._delay_s)
                 await to.send_all(data)
         end.cancel()

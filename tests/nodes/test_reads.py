@@ -1,7 +1,6 @@
 """A server that stops answering, or whose connections break, while a daemon reads: nobody else is held up by it."""
 
 import random
-import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -22,8 +21,8 @@ from daycare.store.postgres.read_lines import LINES_MAX, WAITING_MAX, LoopReader
 from daycare.store.postgres.suspending import may_wait, suspended
 from daycare.testing.daemon import TestDaemon, open_daemon
 from tests.chance import SEED
-from tests.nodes.proxy import Proxy, Way
-from tests.nodes.server import DATABASE, Server
+from tests.nodes.line import Line
+from tests.nodes.server import Server
 
 DEADLINE_S: Final = 60.0
 HELD_MAX_S: Final = 1.5  # a fifth of what a read waits, and as much again for a busy machine
@@ -38,43 +37,9 @@ def server() -> Iterator[Server]:
     found.stop()
 
 
-class Line:
-    """A line to the server, which a loop in a thread of its own sees to: one that is held up would hold it up, too."""
-
-    def __init__(self, server: Server) -> None:
-        self._proxy = Proxy(server.socket)
-        self._is_there = threading.Event()
-        self._thread = threading.Thread(target=trio.run, args=(self._run,), daemon=True)
-        self._thread.start()
-        assert self._is_there.wait(DEADLINE_S)
-
-    async def _run(self) -> None:
-        self._token, self._over = trio.lowlevel.current_trio_token(), trio.Event()
-        async with trio.open_nursery() as nursery:
-            await nursery.start(self._proxy.run)
-            self._is_there.set()
-            await self._over.wait()
-            nursery.cancel_scope.cancel()
-
-    @property
-    def address(self) -> str:
-        port = self._proxy.port
-        return f"postgresql://postgres@127.0.0.1:{port}/{DATABASE}?sslmode=disable&gssencmode=disable"
-
-    def turn(self, way: Way) -> None:
-        self._token.run_sync_soon(self._proxy.turn, way)
-
-    def break_lines(self) -> None:
-        self._token.run_sync_soon(self._proxy.break_lines)
-
-    def end(self) -> None:
-        self._token.run_sync_soon(self._over.set)
-        self._thread.join(DEADLINE_S)
-
-
 @pytest.fixture
 def line(server: Server) -> Iterator[Line]:
-    found = Line(server)
+    found = Line(server.socket)
     yield found
     found.end()
 
@@ -95,7 +60,7 @@ async def a_reader(address: str) -> AsyncGenerator[LoopReader, None]:
 @asynccontextmanager
 async def a_house(line: Line, folder: Path) -> AsyncGenerator[TestDaemon, None]:
     """Give a daemon that works on the server over a line."""
-    async with open_daemon(folder, location=line.address, clock=SystemClock(), inline=False) as house:
+    async with open_daemon(folder, location=line.address(), clock=SystemClock(), inline=False) as house:
         try:
             yield house
         finally:
@@ -203,7 +168,7 @@ async def test_an_answer_goes_to_who_asked_whoever_is_cancelled_and_whatever_bre
                 right += 1
 
     with trio.fail_after(DEADLINE_S):
-        async with a_reader(line.address) as reader:
+        async with a_reader(line.address()) as reader:
             async with trio.open_nursery() as nursery:
                 for number in range(READERS):
                     nursery.start_soon(ask, reader, number)
@@ -228,7 +193,7 @@ async def test_what_one_statement_does_wrong_is_told_to_who_asked_and_to_nobody_
             wrong.append(error)
 
     with trio.fail_after(DEADLINE_S):
-        async with a_reader(line.address) as reader:
+        async with a_reader(line.address()) as reader:
             async with trio.open_nursery() as nursery:
                 for number in range(12):
                     nursery.start_soon(ask, reader, number)
@@ -252,7 +217,7 @@ async def test_slow_reads_let_others_by_and_no_more_wait_than_may(line: Line) ->
             refused += 1
 
     with trio.fail_after(DEADLINE_S):
-        async with a_reader(line.address) as reader:
+        async with a_reader(line.address()) as reader:
             async with trio.open_nursery() as nursery:
                 for _ in range(slow):
                     nursery.start_soon(ask, reader, "slow", "SELECT pg_sleep(1)")
