@@ -1,14 +1,13 @@
-"""Reads of the loop's thread: they go out together over a few connections, and others run until the answers are there.
+"""Reads of the loop's thread: they go out over a few connections, and others run until the answers are there.
 
-Who reads while a line is busy waits for the next one that is free; whatever waits then goes out at once, in one round
+Who finds a line free asks over it by itself. What waits for one goes out together as soon as one is free, in one round
 trip. A read is asked again over a new connection where its own was lost, as it changes nothing.
 """
 
 import select
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar
 
 import apsw
 import outcome
@@ -28,67 +27,29 @@ from daycare.store.postgres.cursor import Blob, Cursor
 from daycare.store.postgres.errors import away
 from daycare.store.postgres.suspending import may_wait, suspended, wait_for
 
-LINES_MAX: Final = 3  # connections: so many slow reads, and others behind them still wait for none
+LINES_MAX: Final = 3  # connections: so many slow reads but one, and others wait for none of them
 WAITING_MAX: Final = 1_000  # reads that wait for a line: some hundred turns begin at once
 PLAIN_MAX_S: Final = 1.0  # that a read may hold the loop which nobody can wait for: see several-machines.md
 _TOGETHER_MAX: Final = 64  # in a round trip: what they return is made into rows without a pause
-_TRIES_MAX: Final = 3  # a statement that ends its connection each time is told of
+_TRIES_MAX: Final = LINES_MAX + 2  # one outage breaks all; a statement that ends its connection each time is told of
 _RETRY_S: Final = 0.25  # between two tries to reach a server that is away ...
 _RETRY_LATER_S: Final = 1.0  # ... and once nobody waits for it any more
-_LOOK_S: Final = 0.05  # while a statement is sent, whether the server wants to be heard first
+_LOOK_S: Final = 0.25  # between two looks whether somebody has waited too long
+_SENDING_S: Final = 0.05  # while a statement is sent, whether the server wants to be heard first
 
-
-class ReadConnection(PostgresConnection):
-    """A connection, for which others run while it waits, where one may."""
-
-    def _await(self, deadline: float, events: int) -> None:
-        if not may_wait():
-            super()._await(deadline, events)
-        elif not wait_for(_ready(self._connected().socket, deadline, events)):
-            raise self._lost(f"no answer within {self.max_s:g} s")
-
-    def answers(self, calls: Sequence[BoundStatement]) -> Iterator[StatementAnswer | DaycareError]:
-        """Run statements in one round trip, each by itself; yield the answers as they come."""
-        conn = self._connected()
-        try:
-            if len(calls) == 1:
-                conn.send_query_prepared(calls[0].prepared.name, calls[0].values, calls[0].prepared.binary, 1)
-                self.trips += 1
-                yield self._answered(calls[0], self._result(self.max_s))
-                return
-            conn.enter_pipeline_mode()
-            for call in calls:
-                conn.send_query_prepared(call.prepared.name, call.values, call.prepared.binary, 1)
-                conn.pipeline_sync()
-            self.trips += 1
-            for call in calls:
-                yield self._answered(call, self._until_sync()[0])
-            conn.exit_pipeline_mode()
-        except psycopg.OperationalError as error:
-            raise self._lost(str(error)) from error
-
-    def _answered(self, call: BoundStatement, result: pq.abc.PGresult) -> StatementAnswer | DaycareError:
-        try:
-            return self._answer(call, result)
-        except StoreAwayError:
-            raise
-        except DaycareError as refused:
-            return refused
-
-    def drop(self) -> None:
-        """Give up the connection, in whatever state it is."""
-        self._drop()
+T = TypeVar("T")
 
 
 class _Read:
     """A statement that somebody waits for."""
 
-    __slots__ = ("bindings", "sql", "task", "tries")
+    __slots__ = ("bindings", "since", "sql", "task", "tries")
 
-    def __init__(self, sql: str, bindings: Any, task: trio.lowlevel.Task) -> None:
+    def __init__(self, sql: str, bindings: Any) -> None:
         self.sql = sql
         self.bindings = bindings
-        self.task: trio.lowlevel.Task | None = task
+        self.since = trio.current_time()
+        self.task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
         self.tries = 0
 
     def forget(self, _: object) -> trio.lowlevel.Abort:
@@ -96,15 +57,87 @@ class _Read:
         self.task = None
         return trio.lowlevel.Abort.SUCCEEDED
 
-    def end_with(self, answer: StatementAnswer | DaycareError) -> None:
+    def end_with(self, answer: outcome.Outcome[StatementAnswer]) -> None:
         """Let go on who waits for it, with this answer."""
-        self.end(outcome.Error(answer) if isinstance(answer, DaycareError) else outcome.Value(Cursor(answer.rows)))
-
-    def end(self, result: outcome.Outcome[Cursor]) -> None:
-        """Let go on who waits for it."""
         if self.task is not None:
-            trio.lowlevel.reschedule(self.task, result)
+            trio.lowlevel.reschedule(self.task, answer)
             self.task = None
+
+
+class ReadConnection(PostgresConnection):
+    """A connection, for which others run while it waits, where one may; it waits until it is `hung_up`.
+
+    `since` is when it was asked what it is to answer now, `reads` are for whom.
+    """
+
+    since: float | None = None
+    reads: Sequence[_Read] = ()
+
+    def _await(self, deadline: float, events: int) -> None:
+        if not may_wait():
+            super()._await(deadline, events)
+        elif not wait_for(_ready(self._connected().socket, events)):
+            raise self._late()
+
+    async def ask(self, call: BoundStatement) -> outcome.Outcome[StatementAnswer]:
+        """Run a statement. Cancelled, the rest of the answer is still to come: `finish`."""
+        conn = self._connected()
+        self.trips += 1
+        try:
+            conn.send_query_prepared(call.prepared.name, call.values, call.prepared.binary, 1)
+            while conn.flush():
+                if not await _ready(conn.socket, select.POLLIN | select.POLLOUT):
+                    raise self._late()
+                conn.consume_input()
+            found = None
+            while True:
+                while conn.is_busy():
+                    if not await _ready(conn.socket, select.POLLIN):
+                        raise self._late()
+                    conn.consume_input()
+                result = conn.get_result()
+                if result is None:
+                    break
+                found = result
+        except psycopg.OperationalError as error:
+            raise self._lost(str(error)) from error
+        if found is None:
+            raise self._lost("it answered nothing")
+        return self._answered(call, found)
+
+    async def finish(self) -> None:
+        """Wait for what is left of an answer that nobody wants."""
+        self._results(self.max_s)
+
+    def answers(self, calls: Sequence[BoundStatement]) -> Iterator[outcome.Outcome[StatementAnswer]]:
+        """Run statements in one round trip, each by itself; yield the answers as they come."""
+        conn = self._connected()
+        self.trips += 1
+        try:
+            conn.enter_pipeline_mode()
+            for call in calls:
+                conn.send_query_prepared(call.prepared.name, call.values, call.prepared.binary, 1)
+                conn.pipeline_sync()
+            for call in calls:
+                yield self._answered(call, self._until_sync()[0])
+            conn.exit_pipeline_mode()
+        except psycopg.OperationalError as error:
+            raise self._lost(str(error)) from error
+
+    def _answered(self, call: BoundStatement, result: pq.abc.PGresult) -> outcome.Outcome[StatementAnswer]:
+        return _of_one(outcome.capture(self._answer, call, result))
+
+    def hang_up(self) -> None:
+        """Let whoever waits for it wait no longer."""
+        if self._conn is not None:
+            trio.lowlevel.notify_closing(self._conn.socket)
+
+    def drop(self) -> None:
+        """Give up the connection, in whatever state it is."""
+        self._drop()
+
+    def _late(self) -> StoreAwayError:
+        return self._lost(f"no answer within {self.max_s:g} s")
 
 
 class LoopReader:
@@ -122,12 +155,10 @@ class LoopReader:
         self._inline = inline
         self._queue: deque[_Read] = deque()
         self._lines: list[ReadConnection] = []
-        self._free = 0  # of these wait for a read
-        self._called = False  # one of them is on its way to the queue
-        self._asked = trio.Event()
-        self._answering = 0
+        self._idle: list[ReadConnection] = []  # of these
         self._nursery: trio.Nursery | None = None
         self._closed = False
+        self._work = trio.Event()  # somebody waits for something
         self._away: StoreAwayError | None = None
         self._away_at = 0.0
 
@@ -136,7 +167,7 @@ class LoopReader:
     def execute(self, sql: str, bindings: Any = ()) -> Cursor:
         """Run a statement that reads."""
         if may_wait():
-            return wait_for(self._checked(sql, bindings) if self._inline else self._ask(sql, bindings))
+            return wait_for(self._in_place(sql, bindings) if self._inline else self._ask(sql, bindings))
         return self.plain.execute(sql, bindings)
 
     def blob_open(self, schema: str, table: str, column: str, number: int, writable: bool) -> Blob:
@@ -167,9 +198,9 @@ class LoopReader:
     @property
     def is_asked(self) -> bool:
         """Whether an answer of the server is waited for."""
-        return self._answering > 0
+        return any(line.since is not None for line in self._lines)
 
-    async def _checked(self, sql: str, bindings: Any) -> Cursor:
+    async def _in_place(self, sql: str, bindings: Any) -> Cursor:
         await trio.lowlevel.checkpoint()
         return self.plain.execute(sql, bindings)
 
@@ -180,12 +211,42 @@ class LoopReader:
             raise BusyError("STORE_BUSY", "the store has too many reads waiting", retry_after_s=1.0)
         if self._away is not None and trio.current_time() - self._away_at > READ_MAX_S:
             raise _copy(self._away)
-        read = _Read(sql, bindings, trio.lowlevel.current_task())
+        read = _Read(sql, bindings)
+        self._work.set()
+        if self._idle and self._idle[-1].knows(sql) and self._nursery is not None:
+            try:
+                return await self._ask_alone(self._idle.pop(), sql, bindings)
+            except StoreAwayError:
+                if trio.current_time() - read.since > READ_MAX_S:
+                    raise
+                read.tries = 1
         self._queue.append(read)
-        self._call_one()
-        with trio.move_on_after(READ_MAX_S):
-            return cast(Cursor, await trio.lowlevel.wait_task_rescheduled(read.forget))
-        raise _copy(self._away or away(self.plain.location, f"no answer within {READ_MAX_S:g} s"))
+        self._see_to_it()
+        answer: StatementAnswer = await trio.lowlevel.wait_task_rescheduled(read.forget)
+        return Cursor(answer.rows)
+
+    async def _ask_alone(self, line: ReadConnection, sql: str, bindings: Any) -> Cursor:
+        try:
+            call = line.bind(sql, bindings)
+            line.since = trio.current_time()
+            answer = await line.ask(call)
+        except trio.Cancelled:
+            if self._nursery is None or self._closed:
+                line.drop()
+            else:
+                self._nursery.start_soon(self._finish, line)
+            raise
+        except StoreAwayError as lost:
+            self._noted_away(lost)
+            self._give_back(line)
+            raise
+        except BaseException:
+            line.drop()  # it may be in the midst of an answer
+            self._give_back(line)
+            raise
+        self._give_back(line)
+        self._away = None
+        return Cursor(answer.unwrap().rows)
 
     # -- the lines -----------------------------------------------------------------------------------------------------
 
@@ -193,62 +254,86 @@ class LoopReader:
         """Answer reads until cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
-                self._call_one()  # for who was here before
-                await trio.sleep_forever()
+                self._see_to_it()  # who was here before
+                while True:
+                    await self._work.wait()
+                    await trio.sleep(_LOOK_S)
+                    self._tell_the_late()
         finally:
             self._closed = True
             while self._queue:
-                self._queue.popleft().end(outcome.Error(self._over()))
+                self._queue.popleft().end_with(outcome.Error(self._over()))
+
+    def _tell_the_late(self) -> None:
+        """Let nobody wait for longer than a read may take."""
+        latest = trio.current_time() - READ_MAX_S
+        for line in self._lines:
+            if line.since is not None and line.since < latest:
+                line.hang_up()
+        for read in (*self._queue, *(read for line in self._lines for read in line.reads)):
+            if read.since < latest:
+                why = self._away or away(self.plain.location, f"no answer within {READ_MAX_S:g} s")
+                read.end_with(outcome.Error(_copy(why)))
+        self._queue = deque(read for read in self._queue if read.task is not None)
+        if not self._queue and not self.is_asked:
+            self._work = trio.Event()
 
     def _over(self) -> UnavailableError:
         return UnavailableError("STORE_CLOSED", f"reading from {self.plain.location.shown}: the store was closed")
 
-    def _call_one(self) -> None:
-        """See to it that a line takes what waits. Where all are busy, the first that is not any more does."""
-        if not self._queue or self._called or self._nursery is None:
+    def _see_to_it(self) -> None:
+        """Let a line take what waits. Where all are busy, the first that is not any more does."""
+        if not self._queue or self._nursery is None:
             return
-        if self._free:
-            self._called = True
-            self._asked.set()
+        if self._idle:
+            self._nursery.start_soon(self._serve, self._idle.pop())
         elif len(self._lines) < LINES_MAX:
-            self._called = True
-            self._lines.append(line := ReadConnection(self.plain.location, self.plain.dialect, READ_MAX_S, opens=False))
+            self._lines.append(ReadConnection(self.plain.location, self.plain.dialect, READ_MAX_S, opens=False))
+            self._nursery.start_soon(self._serve, self._lines[-1])
+
+    def _give_back(self, line: ReadConnection) -> None:
+        line.since = None
+        if self._has_work_for(line) and self._nursery is not None and not self._closed:
             self._nursery.start_soon(self._serve, line)
+        else:
+            self._idle.append(line)
+
+    def _has_work_for(self, line: ReadConnection) -> bool:
+        """Whether somebody waits, or the line is to find out when a server that is away is back."""
+        return bool(self._queue) or (self._away is not None and not line.is_open)
+
+    async def _finish(self, line: ReadConnection) -> None:
+        """Make a line ready for others whose answer nobody waits for any more."""
+        try:
+            await suspended(line.finish())
+        except StoreAwayError as lost:
+            self._noted_away(lost)
+        except BaseException:
+            line.drop()
+            raise
+        self._give_back(line)
 
     async def _serve(self, line: ReadConnection) -> None:
-        while True:
-            while not self._queue and (line.is_open or self._away is None):
-                await self._wait_for_reads()
+        """Answer what waits, over a line that is nobody else's; begin with opening it where that is to be done."""
+        while self._has_work_for(line):
             if not line.is_open and not await self._open(line):
                 continue
-            reads = [self._queue.popleft() for _ in range(min(len(self._queue), _TOGETHER_MAX))]
-            self._called = False
-            self._call_one()
-            self._answering += 1
+            line.reads = [self._queue.popleft() for _ in range(min(len(self._queue), _TOGETHER_MAX))]
+            line.since = trio.current_time()
             try:
-                await suspended(self._answer(line, [read for read in reads if read.task is not None]))
+                await suspended(self._answer(line, [read for read in line.reads if read.task is not None]))
             except BaseException:
                 line.drop()  # it is in the midst of an answer
                 raise
             finally:
-                self._answering -= 1
-
-    async def _wait_for_reads(self) -> None:
-        if self._asked.is_set():
-            self._asked = trio.Event()
-        self._free += 1
-        try:
-            await self._asked.wait()
-        finally:
-            self._free -= 1
+                line.since, line.reads = None, ()
+        self._idle.append(line)
 
     async def _open(self, line: ReadConnection) -> bool:
         try:
             await trio.to_thread.run_sync(line.reopen)
         except (StoreAwayError, BrokenError) as error:
-            if self._away is None:
-                self._away_at = trio.current_time()
-            self._away = _copy(error)
+            self._noted_away(error)
             await trio.sleep(_RETRY_S if self._queue else _RETRY_LATER_S)
             return False
         self._away = None
@@ -259,38 +344,50 @@ class LoopReader:
         calls: list[tuple[_Read, BoundStatement]] = []
         try:
             for read in reads:
-                try:
-                    calls.append((read, line.bind(read.sql, read.bindings)))
-                except StoreAwayError:
-                    raise
-                except DaycareError as error:
-                    read.end(outcome.Error(error))
+                call = _of_one(outcome.capture(line.bind, read.sql, read.bindings))
+                if isinstance(call, outcome.Error):
+                    read.end_with(call)
+                else:
+                    calls.append((read, call.unwrap()))
             answers = line.answers([call for _, call in calls]) if calls else ()
             for (read, _), answer in zip(calls, answers, strict=True):
                 read.end_with(answer)
             self._away = None
         except StoreAwayError as lost:
+            self._noted_away(lost)
             for read in reversed(reads):
                 read.tries += 1
                 if read.tries >= _TRIES_MAX:
-                    read.end(outcome.Error(_copy(lost)))
+                    read.end_with(outcome.Error(_copy(lost)))
                 elif read.task is not None:
                     self._queue.appendleft(read)
 
+    def _noted_away(self, error: DaycareError) -> None:
+        if self._away is None:
+            self._away_at = trio.current_time()
+        self._away = _copy(error)
 
-async def _ready(socket: int, deadline: float, events: int) -> bool:
-    """Wait until a connection can go on; return whether it can."""
-    left = deadline - time.monotonic()
-    if left <= 0:
+
+def _of_one(result: outcome.Outcome[T]) -> outcome.Outcome[T]:
+    """Return what came of one statement; raise what is about the connection, or about none."""
+    if isinstance(result, outcome.Error) and (
+        isinstance(result.error, StoreAwayError) or not isinstance(result.error, Exception)
+    ):
+        raise result.error
+    return result
+
+
+async def _ready(socket: int, events: int) -> bool:
+    """Wait until a connection can go on; return whether it can, and was not hung up."""
+    try:
+        if events == select.POLLIN:
+            await trio.lowlevel.wait_readable(socket)
+        else:
+            with trio.move_on_after(_SENDING_S):
+                await trio.lowlevel.wait_writable(socket)
+    except trio.ClosedResourceError:
         return False
-    if events != select.POLLIN:
-        with trio.move_on_after(min(left, _LOOK_S)):
-            await trio.lowlevel.wait_writable(socket)
-        return True
-    with trio.move_on_after(left):
-        await trio.lowlevel.wait_readable(socket)
-        return True
-    return False
+    return True
 
 
 def _copy(error: DaycareError) -> StoreAwayError:

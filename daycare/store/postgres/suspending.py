@@ -6,10 +6,11 @@ something, the greenlet stands still, and the task waits as any other does: with
 """
 
 import inspect
+import threading
 import types
 from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import greenlet
 
@@ -18,7 +19,35 @@ R = TypeVar("R")
 
 
 class _Step(greenlet.greenlet):  # type: ignore[misc]  # it has no types
-    """A step of an operation; its parent is what runs the loop, and goes on with what it is to wait for."""
+    """Runs steps of operations, one after another; its parent is what runs the loop.
+
+    It `waits` while it stands still in the midst of one.
+    """
+
+    waits = False
+
+
+class _Ended(NamedTuple):
+    """What an operation returned, in the place of what it asks the loop for."""
+
+    value: Any
+
+
+class _Raised(NamedTuple):
+    """What it raised, in the same place."""
+
+    error: BaseException
+
+
+class _Idle(threading.local):
+    """Steps of a thread that have nothing to do: to make one takes as long as all else that it does."""
+
+    def __init__(self) -> None:
+        self.steps: list[_Step] = []
+
+
+_idle: Final = _Idle()
+_IDLE_MAX: Final = 64  # some kilobytes each
 
 
 def may_wait() -> bool:
@@ -28,7 +57,12 @@ def may_wait() -> bool:
 
 def wait_for(what: Coroutine[Any, Any, T]) -> T:
     """Let others run until this has ended; return or raise what it does. Only where one `may_wait`."""
-    return cast(T, greenlet.getcurrent().parent.switch(what))
+    step = greenlet.getcurrent()
+    step.waits = True
+    try:
+        return cast(T, step.parent.switch(what))
+    finally:
+        step.waits = False
 
 
 @types.coroutine
@@ -37,10 +71,11 @@ def suspended(operation: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
     resume: Callable[[Any], Any] = operation.send
     value: Any = None
     while True:
-        step = _Step(_ending)
-        step.gr_context = greenlet.getcurrent().gr_context
+        step = _idle.steps.pop() if _idle.steps else _Step(_run_steps)
+        here = greenlet.getcurrent()
+        step.parent, step.gr_context = here, here.gr_context
         found = step.switch(resume, value)
-        while not step.dead:  # it waits in the midst of plain code
+        while step.waits:
             try:
                 answer = yield from found.__await__()
             except BaseException as error:  # noqa: BLE001  # it is the operation's
@@ -49,13 +84,34 @@ def suspended(operation: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
                 go_on, came = step.switch, answer
             step.parent = greenlet.getcurrent()  # another step by now, where this is part of another operation
             found = go_on(came)
+        if len(_idle.steps) < _IDLE_MAX:
+            _idle.steps.append(step)
         if type(found) is _Ended:
             return cast(T, found.value)
+        if type(found) is _Raised:
+            raise found.error
         try:
             value = yield found
             resume = operation.send
         except BaseException as error:  # noqa: BLE001  # as above
             resume, value = operation.throw, error
+
+
+def _run_steps(resume: Callable[[Any], Any], value: Any) -> None:
+    """Go on with operations, each until it asks the loop for something, ends or raises."""
+    me = greenlet.getcurrent()
+    while True:
+        found: Any
+        try:
+            found = resume(value)
+        except StopIteration as end:
+            found = _Ended(end.value)
+        except greenlet.GreenletExit:  # nobody goes on with it
+            raise
+        except BaseException as error:  # noqa: BLE001  # it is the operation's
+            found = _Raised(error)
+        resume = value = None  # type: ignore[assignment]  # it keeps nothing alive while it is idle
+        resume, value = me.parent.switch(found)
 
 
 def suspend_methods(part: R) -> R:
@@ -72,19 +128,3 @@ def _suspending(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[...
         return await suspended(method(*args, **named))
 
     return call
-
-
-def _ending(resume: Callable[[Any], Any], value: Any) -> Any:
-    try:
-        return resume(value)
-    except StopIteration as end:
-        return _Ended(end.value)
-
-
-class _Ended:
-    """What an operation returned, in the place of what it asks the loop for."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
