@@ -60,12 +60,7 @@ def autojump_clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """Virtual time. With real `threads` the house's store writes in its own, as a daemon's does."""
     if getattr(request, "param", "") == THREADS:
         monkeypatch.setattr("daycare.testing.daemon.INLINE", False)
-    return patient_clock(_reads)
-
-
-def _reads() -> bool:
-    """Whether a store waits for an answer of its server, where one is in the place of files."""
-    return "tests.postgres" in sys.modules and sys.modules["tests.postgres"].reads()
+    return patient_clock()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -135,6 +130,7 @@ def store_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("daycare.store.sqlite.store.open_engine", postgres.instead)
     monkeypatch.setattr("daycare.store.home.Home.database", postgres.where)
+    monkeypatch.setattr("daycare.store.postgres.engine.open_reader", postgres.noted_reader)
     yield
     postgres.take_back()
 

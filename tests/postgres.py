@@ -19,12 +19,13 @@ from daycare.base.clock import Clock
 from daycare.store.home import Home
 from daycare.store.postgres import schema
 from daycare.store.postgres.connection import PostgresConnection
-from daycare.store.postgres.engine import ServerEngine, open_engine
+from daycare.store.postgres.engine import open_engine, open_reader
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.read_lines import LoopReader
 from daycare.store.sqlite.engine import Engine
 from daycare.store.sqlite.engine import open_engine as open_file
 from daycare.store.sqlite.rows import Rows
+from daycare.testing.clock import AT_WORK
 
 _FILE: Final = "it is about SQLite's file, or looks into it"
 _OLDER: Final = "it begins with a file of an older daycare; a server's schema has had one version so far"
@@ -83,6 +84,7 @@ _free: list["Database"] = []  # emptied, for the next test
 _used: list["Database"] = []
 _bare: list[str] = []  # names of databases without a schema
 _readers: WeakSet[LoopReader] = WeakSet()
+AT_WORK.append(lambda: any(each.is_asked for each in _readers))
 _made: dict[str, str] = {}  # addresses of stores that are files elsewhere, by their location
 
 
@@ -194,7 +196,7 @@ def instead(location: str, clock: Clock, rows: Sequence[type[Rows]], inline: boo
     has made, such as `daycare init`, stays one.
     """
     if location == "memory:":
-        return _opened(database(), clock, rows, inline)
+        return open_engine(database(), clock, rows, inline, None)
     if not _known(location):
         file = Path(location)
         if file.is_file() and file.stat().st_size:
@@ -202,19 +204,14 @@ def instead(location: str, clock: Clock, rows: Sequence[type[Rows]], inline: boo
         _made[location] = database()
         file.touch()
         _beside(location).write_text(_made[location])
-    return _opened(_made[location], clock, rows, inline)
+    return open_engine(_made[location], clock, rows, inline, None)
 
 
-def _opened(address: str, clock: Clock, rows: Sequence[type[Rows]], inline: bool) -> Engine:
-    engine = open_engine(address, clock, rows, inline, None)
-    if isinstance(engine, ServerEngine):
-        _readers.add(engine.reads)
-    return engine
-
-
-def reads() -> bool:
-    """Whether a store waits for an answer of the server, which takes real time."""
-    return any(each.is_asked for each in _readers)
+def noted_reader(where: ServerLocation, *, inline: bool) -> LoopReader:
+    """Open what the loop's thread reads with; virtual time waits for its answers."""
+    reader = open_reader(where, inline=inline)
+    _readers.add(reader)
+    return reader
 
 
 _in_a_home: Final = Home.database

@@ -44,8 +44,12 @@ class VirtualClock:
         return self._epoch_ms + self._ahead_ms + round((self._clock.current_time() - self._start_s) * 1000)
 
 
-def patient_clock(waits: Callable[[], bool] = bool) -> trio.testing.MockClock:
-    """Return virtual time that does not pass while a thread works, or something else `waits` for real, however slow.
+# Each says whether something works in real time: threads, or what else there is in a test, such as a server.
+AT_WORK: Final[list[Callable[[], bool]]] = [lambda: trio.testing.active_thread_count() > 0]
+
+
+def patient_clock() -> trio.testing.MockClock:
+    """Return virtual time that does not pass while something is `AT_WORK`, however slow the machine is.
 
     Where that takes a minute it passes all the same, so that whoever waits for it comes to a deadline.
     """
@@ -55,7 +59,7 @@ def patient_clock(waits: Callable[[], bool] = bool) -> trio.testing.MockClock:
 
     def jump_when_all_wait() -> None:
         nonlocal idle_s
-        if (trio.testing.active_thread_count() or waits()) and time.monotonic() - idle_s < _PATIENCE_S:
+        if any(works() for works in AT_WORK) and time.monotonic() - idle_s < _PATIENCE_S:
             time.sleep(_LOOK_S)
         else:
             jump()

@@ -1,6 +1,7 @@
 """A server that stops answering, or whose connections break, while a daemon reads: nobody else is held up by it."""
 
 import random
+import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -14,8 +15,10 @@ import trio.testing
 from daycare.base.clock import SystemClock
 from daycare.base.errors import BusyError, StoreAwayError
 from daycare.features.memory.store.rows import MemoryRows
+from daycare.features.roster.rows import RosterRows
 from daycare.store.postgres import schema
 from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
+from daycare.store.postgres.cursor import Cursor
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.read_lines import LINES_MAX, WAITING_MAX, LoopReader
 from daycare.store.postgres.suspending import may_wait, suspended
@@ -27,6 +30,7 @@ from tests.nodes.server import Server
 DEADLINE_S: Final = 60.0
 HELD_MAX_S: Final = 1.5  # a fifth of what a read waits, and as much again for a busy machine
 READERS: Final = 20
+LOGGED_S: Final = 2.0  # in which the words of a turn are written into the log of the conversation
 READS: Final = 25
 
 
@@ -132,6 +136,29 @@ async def test_a_server_that_stops_answering_holds_nothing_else_up_and_loses_not
         assert [sum(text in each for each in said) for text in ("hello again", "and again")] == [1, 1]
         nursery.cancel_scope.cancel()
     assert len(answers) == 1
+
+
+async def test_a_turn_reads_nothing_with_the_loop_held_up(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, held = threading.get_ident(), []
+    execute = PostgresConnection.execute
+
+    def watched(self: PostgresConnection, sql: str, bindings: object = ()) -> Cursor:
+        if threading.get_ident() == loop and not may_wait():
+            held.append(sql)
+        return execute(self, sql, bindings)
+
+    async with a_house(line, tmp_path) as house:
+        assert await house.talk("My cat is called Luna.")  # the key of a provider is read once
+        monkeypatch.setattr(PostgresConnection, "execute", watched)
+        with trio.fail_after(DEADLINE_S):
+            assert await house.talk("What is my cat called?")
+            assert await house.talk("/status")
+            await house.daemon.health._look(whole=True)
+            await house.store.of(RosterRows).branches("", "", 10)
+            await trio.sleep(LOGGED_S)
+    assert not held
 
 
 async def test_who_reads_while_connections_break_waits_for_the_next_and_is_answered(line: Line, tmp_path: Path) -> None:

@@ -181,6 +181,7 @@ class Secrets:
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
+        self._all: ReadCache[None, dict[str, bytes]] = ReadCache(writer.versions, reader, SECRETS, most=1)
         self._known: ReadCache[str, bytes | None] = ReadCache(
             writer.versions, reader, SECRETS, most=SECRETS_REMEMBERED_MAX
         )
@@ -196,8 +197,19 @@ class Secrets:
         await self._write(run)
 
     def get(self, name: str) -> bytes | None:
-        """Return a token. Not async: providers read their key at each call, from the loop's own connection."""
+        """Return a token. Not async: providers read their key at each call, from the loop's own connection.
+
+        All are read with the first that is asked for since one has changed: on a server that holds the loop up.
+        """
+        known = self._all.get(None, self._get_all)
+        if name in known or len(known) <= SECRETS_REMEMBERED_MAX:
+            return known.get(name)
         return self._known.get(name, lambda: self._get(name))
+
+    def _get_all(self) -> dict[str, bytes]:
+        """Return one more than are remembered, if there are as many."""
+        rows = self._reader.execute("SELECT name, token FROM secrets LIMIT ?", (SECRETS_REMEMBERED_MAX + 1,))
+        return {str(name): bytes(token) for name, token in rows}
 
     def _get(self, name: str) -> bytes | None:
         row = self._reader.execute("SELECT token FROM secrets WHERE name = ?", (name,)).fetchone()
