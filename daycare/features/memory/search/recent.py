@@ -6,21 +6,24 @@ their texts each time took a third of a search.
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from daycare.agent.blocks import one_line
+from daycare.base.bounded import Bounded
 from daycare.base.limits import RECALL_LINE_MAX_CHARS
 from daycare.features.memory.language.word_runs import words_in
 from daycare.features.memory.store.records import StoredMemory
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 
-RECENT_MAX_BYTES: Final = 16 * 1024 * 1024  # what a dozen people talk about in a day
+RECENT_MAX_BYTES: Final = 24 * 1024 * 1024  # what a dozen people talk about in a day
 ALIKE: Final = 0.9  # of the words of two memories: then one of them is enough
 
-_ROW_BYTES: Final = 1_200  # that a memory takes without its text, about
+_SCOPES_MAX: Final = 4_096
+_ROW_BYTES: Final = 1_400  # that a memory takes without its text, about
 _COPIES: Final = 3  # of a text: itself, as a line of a prompt, in the hashes of its signature
 
 
@@ -39,6 +42,8 @@ class Signature(NamedTuple):
 
 class FoundMemory:
     """A memory, with what its text is compared by, and the `lines` of its hits."""
+
+    __slots__ = ("_signature", "lines", "memory")
 
     def __init__(self, memory: StoredMemory) -> None:
         self.memory = memory
@@ -65,7 +70,8 @@ class RecentMemories:
         self._store = store
         self._found: OrderedDict[int, FoundMemory] = OrderedDict()  # by number, what was read last at the end
         self._taken = 0
-        self._states: dict[str, tuple[int, int]] = {}  # of the scopes: what the store said when it was last looked at
+        # Of the scopes: what the store said when they were last looked at. Nothing is found of those that are not here.
+        self._states: Bounded[str, tuple[int, int]] = Bounded(_SCOPES_MAX)
 
     async def look(self, scopes: Sequence[str]) -> None:
         """Let go of what was changed in these scopes, or deleted, until now."""
@@ -77,9 +83,11 @@ class RecentMemories:
                 continue
             changed = None
             if before is not None and now is not None and before[0] == now[0]:
-                changed = rows.gone_since(scope, before[1])
+                changed = await rows.reading(partial(rows.gone_since, scope, before[1]))
             for no in self._of(scope) if changed is None else changed:
                 self._let_go(no)
+            if self._states.get(scope) != before:
+                continue  # somebody else has looked meanwhile, and perhaps at more
             if now is None:
                 self._states.pop(scope, None)
             else:

@@ -4,6 +4,7 @@ import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from sys import intern
 from typing import Any, Final, NamedTuple
 
 import apsw
@@ -331,21 +332,21 @@ def memory(row: tuple[Any, ...]) -> StoredMemory:
     (no, tier, user, origin, agent_id, path, session, turn, speaker, role, at_ms, created_at, version, hash_, extra,
      indexed, text, scope, sources, place) = row  # fmt: skip
     more = extra_from(extra)
-    return StoredMemory(
+    return StoredMemory(  # searches keep thousands, most of which have these texts in common
         no=no,
         tier=_TIERS[tier],
-        scope=scope,
-        user=user,
-        agent_id=agent_id,
-        path=path,
+        scope=intern(scope),
+        user=intern(user),
+        agent_id=intern(agent_id),
+        path=intern(path),
         origin=_ORIGINS[origin],
         text=text,
         index=indexed or "",
         at_ms=at_ms,
         session=session,
         turn=turn,
-        speaker=speaker,
-        role=role,
+        speaker=intern(speaker),
+        role=intern(role),
         sources=() if sources is None else _decode_numbers(sources),
         fact=more.fact,
         entity=more.entity,
