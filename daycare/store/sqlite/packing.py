@@ -89,9 +89,11 @@ def add_functions(db: apsw.Connection) -> None:
         db.create_scalar_function(name, function, 1, deterministic=True, flags=apsw.SQLITE_INNOCUOUS)
 
 
-def _packed(value: Any) -> Any:
+def _packed(*values: Any) -> Any:
+    [value] = values
     return pack(value) if isinstance(value, str) else value
 
 
-def _unpacked(value: Any) -> Any:
+def _unpacked(*values: Any) -> Any:
+    [value] = values
     return unpack(value) if isinstance(value, bytes) else value
