@@ -24,6 +24,7 @@ from daycare.features.cron import Cron
 from daycare.features.dashboard import Dashboard
 from daycare.features.exports import Exporting
 from daycare.features.exports.engine import ExportEngine
+from daycare.features.files.service import FilesFeature
 from daycare.features.health import Watching
 from daycare.features.health.service import HealthService
 from daycare.features.history import HistoryFeature
@@ -126,10 +127,11 @@ class Daemon(Kernel):
             TrafficFeature(store, clock, self.supervisor.failures.trouble_of),
         ]
         parts = core, self.intake.admission, self.files, self.pool, self.vault, self.connectors
+        self.filing = FilesFeature(core, self.vault)
         self.voice = VoiceFeature(*parts, self.home.path / "voice")
         self.turns.speaking.append(self.voice.spoken)
         self.mcp = McpFeature(core, self.approvals, self.catalogue, self.home.path / "mcp", people.keyring, warn)
-        able += [self.voice, self.mcp, Dashboard(), LogsFeature(self.home.log_file), self._builder()]
+        able += [self.filing, self.voice, self.mcp, Dashboard(), LogsFeature(self.home.log_file), self._builder()]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))

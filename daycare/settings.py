@@ -9,6 +9,7 @@ from msgspec import Meta
 from daycare.base.api_settings import ApiSection as ApiSection
 from daycare.base.consent import ApprovalsSection
 from daycare.base.cron import CronSection as CronSection
+from daycare.base.files_settings import FilesSection as FilesSection
 from daycare.base.limits import AWAKE_IDLE_S, DONE_KEEP_S, IMAGES_MAX_BYTES, SHUTDOWN_GRACE_S, TURNS_MAX_RUNNING
 from daycare.base.mcp_settings import McpServer as McpServer
 from daycare.base.memory_settings import MemorySection
@@ -234,6 +235,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     workspaces: WorkspacesSection = WorkspacesSection()
     shell: ShellSection = ShellSection()
     voice: VoiceSection = VoiceSection()
+    files: FilesSection = FilesSection()
     mcp: dict[str, McpServer] = msgspec.field(default_factory=dict)
 
 

@@ -226,14 +226,20 @@ async def _part(files: AttachedFiles, user: str, file: File, sees: bool | None, 
     try:
         here = await files.get(file.id, user)
         head = None if here is None else await files.read(file.id, user, 0, FILE_TEXT_MAX_BYTES)
-        if here is not None and head is not None and formats.readable(head, here.media_type):
+        if here is None or head is None:
+            return _named(file, "it is not kept any longer")
+        if formats.readable(head, here.media_type):
             return await _document(files, user, here)
+        return await _seen(files, user, here, head, sees, most, room)
     except StoreAwayError:
         raise  # it is there: an answer without it would be wrong
     except DaycareError as away:
         return _named(file, one_line(away.message, NAMED_WHY_MAX_CHARS))
-    if here is None or head is None:
-        return _named(file, "it is not kept any longer")
+
+
+async def _seen(
+    files: AttachedFiles, user: str, here: File, head: bytes, sees: bool | None, most: int, room: int
+) -> Text | Image:
     picture = _picture(head)
     if picture is None:
         return told(here, head)
@@ -243,7 +249,7 @@ async def _part(files: AttachedFiles, user: str, file: File, sees: bool | None, 
         return _named(here, f"this model takes pictures of up to {_size(most)}; a smaller copy could be seen")
     if here.size > room:
         return _named(here, "there are too many pictures in this conversation")
-    data = await files.store.files.read(file.id, user)
+    data = await files.store.files.read(here.id, user)
     return _named(here, "it is not kept any longer") if data is None else Image(picture, data)
 
 

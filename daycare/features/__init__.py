@@ -30,6 +30,7 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.builder.rows import BuiltRows
     from daycare.features.cron.rows import CronRows
     from daycare.features.exports.rows import ExportRows
+    from daycare.features.files.rows import BucketRows
     from daycare.features.history.prompt_rows import PromptRows
     from daycare.features.history.rows import HistoryRows
     from daycare.features.hooks.rows import HookRows
@@ -65,6 +66,7 @@ def rows() -> "Sequence[type[Rows]]":
         SkillApprovalRows,
         McpToolRows,
         VoiceRows,
+        BucketRows,
         SignalRows,
         HeartbeatRows,
         TaskRows,

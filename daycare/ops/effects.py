@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from daycare.base.files_settings import S3Section
 from daycare.base.voice_settings import HearingSection, SpeakingSection
 from daycare.settings import Config
 
@@ -119,6 +120,7 @@ AFTER_RESTART: Final = (
     *_of("plugins", "load", "disable"),
     *_of("memory", "embedder", "model_dir"),  # all vectors are another model's then
     *_of("memory", "backend", "redis.url", "redis.key", "redis.prefix", "redis.timeout_ms"),  # another copy then
+    *_of("files", "backend", *(f"s3.{name}" for name in S3Section.__struct_fields__)),
     "metrics.listen",
     *_of("tracing", "endpoint", "ratio"),
 )

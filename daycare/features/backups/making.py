@@ -88,6 +88,9 @@ class Making:
             self.progress.stage = "checking"
             facts = self._examined(database)
             self._packed.append(measured(DATABASE, database, self.check))
+            if facts.elsewhere:
+                why = f"{facts.elsewhere:,} files, {facts.elsewhere_bytes / 1e6:,.1f} MB: copy the bucket yourself"
+                self._left.append(Left("files in the bucket", why))
             self._collect(folder)
             manifest = BackupManifest(
                 format=FORMAT,

@@ -45,6 +45,7 @@ from daycare.features.exports.settings_filter import SettingsFilter
 from daycare.features.exports.stored import StoredFiles
 from daycare.rules.permissions import Rules
 from daycare.settings import Live
+from daycare.store.bucket import PlacedObject
 from daycare.store.records import AgentConfig
 from daycare.store.sqlite.store import Store
 
@@ -143,7 +144,7 @@ class ExportEngine:
         progress.stage = "reading"
         spool = ExportSpool(self._folder)
         try:
-            with self._rows.snapshot(path, self._store.tables, shared=shared) as it:
+            with self._rows.snapshot(path, self._store.tables, self._fetched, shared=shared) as it:
                 leaving = Leaving(self._rules(), self._live.now.approvals, list(map(path_of, it.paths())), to)
                 ids = _write_records(it, spool, progress, leaving, receipts=to is None)
                 progress.stage, progress.done = "packing", 0
@@ -157,6 +158,10 @@ class ExportEngine:
                 )
         finally:
             spool.close()
+
+    def _fetched(self, it: PlacedObject) -> bytes:
+        """Return the bytes of a file that lies in the bucket; who writes an export is in a thread."""
+        return trio.from_thread.run(self._store.files.read_placed, it)
 
     # -- in ------------------------------------------------------------------------------------------------------------
 

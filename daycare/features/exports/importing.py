@@ -35,6 +35,7 @@ from daycare.features.exports.records import (
 )
 from daycare.store.sqlite import timers
 from daycare.store.sqlite.agents import encode_config
+from daycare.store.sqlite.files import to_carry
 from daycare.store.sqlite.ports import BudgetPort, DocumentPort, MemoryPort
 from daycare.store.sqlite.writer import Tx
 
@@ -48,8 +49,8 @@ def keep_files(tx: Tx, key: str, user: str, files: Sequence[tuple[int, FileRecor
     found = []
     for place, record, data in files:
         tx.run(
-            "INSERT INTO files (key, user, origin, name, media_type, created_at, size, data)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO files (key, user, origin, name, media_type, created_at, size, data, object)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 f"{_UNFINISHED}{key}:{place}",
                 user,
@@ -59,6 +60,7 @@ def keep_files(tx: Tx, key: str, user: str, files: Sequence[tuple[int, FileRecor
                 record.created_at,
                 len(data),
                 data,
+                to_carry(tx, data),
             ),
         )
         found.append(tx.db.last_insert_rowid())
@@ -74,7 +76,8 @@ def sweep(tx: Tx) -> int:
     for (file_id,) in rows:
         tx.run("DELETE FROM files WHERE id = ?1 AND id < (SELECT max(id) FROM files)", (file_id,))
         tx.run(
-            "UPDATE files SET key = 'import:gone:' || id, name = '', size = 0, data = x'', created_at = 0 WHERE id = ?",
+            "UPDATE files SET key = 'import:gone:' || id, name = '', size = 0, data = x'', object = NULL,"
+            " sha256 = NULL, created_at = 0 WHERE id = ?",
             (file_id,),
         )
     return len(rows)

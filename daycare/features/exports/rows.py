@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from daycare.base.consent import Consent
 from daycare.base.cron import CronSpec
 from daycare.base.documents import Layer
-from daycare.base.errors import NotFoundError
+from daycare.base.errors import BrokenError, NotFoundError
 from daycare.base.messages import Message, Origin, read_envelope
 from daycare.base.scope import scope_of
 from daycare.base.times import moment
@@ -41,6 +41,7 @@ from daycare.features.exports.records import (
 )
 from daycare.features.exports.rows_bounds import bound_above, bounds_from
 from daycare.features.exports.rows_tables import LEFT_OUT
+from daycare.store.bucket import PlacedObject
 from daycare.store.records import AgentConfig
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.ports import BudgetPort, DocumentPort, MemoryPort
@@ -48,6 +49,12 @@ from daycare.store.sqlite.rows import Rows, Table
 
 T = TypeVar("T")
 _Ports = tuple[MemoryPort, DocumentPort, BudgetPort]
+Fetch = Callable[[PlacedObject], bytes]
+
+
+def _nothing_fetched(it: PlacedObject) -> bytes:
+    raise BrokenError("BUCKET_NONE", f"reading {it.name}: no bucket is set", hint="[files.s3] bucket")
+
 
 _SHARED: Final = tuple(layer for layer in Layer if layer is not Layer.AGENT)
 # What the keys of files begin with that belong to a turn:
@@ -77,17 +84,21 @@ class ExportRows(Rows):
     """Subtrees of agents as records."""
 
     @contextmanager
-    def snapshot(self, path: str, tables: Sequence[Table], *, shared: bool = False) -> Iterator["Subtree"]:
+    def snapshot(
+        self, path: str, tables: Sequence[Table], fetch: Fetch = _nothing_fetched, *, shared: bool = False
+    ) -> Iterator["Subtree"]:
         """Open the subtree of a living agent as it is now; `shared` adds what its person's agents have in common.
 
-        `tables` are those that capabilities declare: what of theirs is left out is counted by their queries.
+        `tables` are those that capabilities declare: what of theirs is left out is counted by their queries. `fetch`
+        returns the bytes of files that lie in a bucket.
         What is written meanwhile is not in it, and nothing waits for it. Raises `NotFoundError` when nobody lives
         there.
         """
         db, of = self._readers.open(), self._writer.memory.followers.of
         try:
             db.execute("BEGIN")
-            yield Subtree(db, path, tables, (of(MemoryPort), of(DocumentPort), of(BudgetPort)), shared=shared)
+            ports = of(MemoryPort), of(DocumentPort), of(BudgetPort)
+            yield Subtree(db, path, tables, ports, fetch, shared=shared)
         finally:
             db.close()
 
@@ -120,8 +131,11 @@ class ExportRows(Rows):
 class Subtree:
     """See `records.Snapshot`."""
 
-    def __init__(self, db: apsw.Connection, path: str, tables: Sequence[Table], ports: _Ports, *, shared: bool) -> None:
+    def __init__(
+        self, db: apsw.Connection, path: str, tables: Sequence[Table], ports: _Ports, fetch: Fetch, *, shared: bool
+    ) -> None:
         self._db = db
+        self._fetch = fetch
         self._memory_port, self._document_port, self._budget_port = ports
         self._path = path
         self._shared = shared
@@ -137,6 +151,7 @@ class Subtree:
             db.execute(statement, {name: value for name, value in wanted.items() if f":{name}" in statement})
         self._left: dict[str, LeftOut] = {}
         self._away: set[int] = set()
+        self._lost: set[int] = set()
         for table in (*LEFT_OUT, *tables):
             if table.query:
                 self._leave(table.what, count(db, table.query), table.why)
@@ -190,12 +205,20 @@ class Subtree:
         return sorted(found, key=lambda each: (each[1].turn, each[1].of, each[1].rest))
 
     def file(self, file_id: int) -> tuple[FileRecord, bytes] | None:
-        """Return a file with its bytes."""
+        """Return a file with its bytes: none of one that its bucket has lost."""
         known = self._file(file_id)
         if known is None:
             return None
-        [(data,)] = self._rows("SELECT data FROM files WHERE id = ?", (file_id,))
-        return known, data
+        [(data, name, size, sha256)] = self._rows(
+            "SELECT data, object, size, sha256 FROM files WHERE id = ?", (file_id,)
+        )
+        if data is None and file_id not in self._lost:
+            try:
+                data = self._fetch(PlacedObject(name, size, sha256))
+            except BrokenError:
+                self._lost.add(file_id)
+                self._leave("bytes of files", 1, "they are lost or changed in the bucket: daycare health")
+        return known, data or b""
 
     # -- one kind each -------------------------------------------------------------------------------------------------
 
@@ -419,7 +442,8 @@ class Subtree:
 
     def _file(self, file_id: int) -> FileRecord | None:
         for name, media_type, size, origin, made, away in self._rows(
-            "SELECT name, media_type, size, origin, created_at, data IS NULL FROM files WHERE id = ? AND user = ?",
+            "SELECT name, media_type, size, origin, created_at, data IS NULL AND object IS NULL FROM files"
+            " WHERE id = ? AND user = ?",
             (file_id, self._user),
         ):
             if not away:

@@ -17,6 +17,7 @@ import msgspec
 from daycare.base.errors import BrokenError
 from daycare.store.moving import note as notes
 from daycare.store.sqlite.database import BUSY_TIMEOUT_MS, count, describing, refuse_future
+from daycare.store.sqlite.sql import fetch
 
 _STEP_PAGES: Final = 256  # 1 MB: some ms, after which others may have the disk for as long
 _PAUSE_MAX_S: Final = 0.1
@@ -36,15 +37,21 @@ _COUNTED: Final = (  # what people know of, and the column that says when
 )
 _NUMBERED: Final = {"messages": "seq", "replies": "seq", "turns": "turn", "documents": "no"}  # rows only grow
 RESTORED: Final = ("", "restored")  # connector and name of what `connector_memory` keeps about a restore
+BUCKET_PLACE: Final = ("", "files.place")  # and about where in a bucket the files of this store are put
 
 
 class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a database: the number of its schema, rows by what they are, the newest row's time (wall ms)."""
+    """What is in a database: the number of its schema, rows by what they are, the newest row's time (wall ms).
+
+    `elsewhere` files lie in a bucket, which have so many bytes.
+    """
 
     number: int
     counts: dict[str, int]
     newest_at: int
     secrets: tuple[str, ...]
+    elsewhere: int = 0
+    elsewhere_bytes: int = 0
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +121,12 @@ def examine(file: Path, *, whole: bool = True, check: Callable[[], None] = lambd
                 counts[what] = count(db, f"SELECT count(*) FROM {table} WHERE {where}")
                 newest = max(newest, count(db, f"SELECT coalesce(max({at}), 0) FROM {table}"))
         names = db.execute("SELECT name FROM secrets ORDER BY name").fetchall()
+        many, size = 0, 0
+        if "gone_objects" in tables:
+            [(many, size)] = fetch(db, "SELECT count(*), coalesce(sum(size), 0) FROM files WHERE object <> ''")
         return DatabaseFacts(
+            elsewhere=many,
+            elsewhere_bytes=size,
             number=count(db, "PRAGMA user_version"),
             counts=counts,
             newest_at=newest,
@@ -155,6 +167,8 @@ def mark_restored(file: Path, note: Restored) -> int:
         waiting = db.changes()
         db.execute("UPDATE outbox SET state = 4 WHERE state = 3")
         notes.remove(db)  # where it was moved to since is not where it goes on
+        # What lies in a bucket and is newer may be the original's, which goes on elsewhere: it is not looked through.
+        db.execute("DELETE FROM connector_memory WHERE connector = ? AND name = ?", BUCKET_PLACE)
         db.execute(
             "INSERT INTO connector_memory (connector, name, value, at) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (connector, name) DO UPDATE SET value = excluded.value, at = excluded.at",

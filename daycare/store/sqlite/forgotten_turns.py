@@ -118,7 +118,7 @@ def _forget_history(tx: Tx, turn: int, shreds: list[str | bytes]) -> None:
     tx.run("DELETE FROM steps WHERE turn = ?", (turn,))
     files = [part.id for message in messages for part in message.parts if isinstance(part, File)]
     tx.run(
-        "UPDATE files SET name = ?, size = 0, data = x'', remote = NULL WHERE user ="
+        "UPDATE files SET name = ?, size = 0, data = x'', object = NULL, sha256 = NULL, remote = NULL WHERE user ="
         " (SELECT user FROM turns WHERE turn = ?2) AND (id IN (SELECT value FROM carray(?3))"
         " OR instr(key, 'result:' || ?2 || ':') = 1 OR instr(key, 'shortened:' || ?2 || ':') = 1"
         " OR instr(key, 'turn:' || ?2 || ':') = 1)",

@@ -39,7 +39,7 @@ _BLANKS: Final = {  # table: (its number, what is left of the newest row)
     "files": (
         "id",
         "key = 'purged:' || id, user = 'system', origin = 'system', name = '', media_type = '', size = 0, data = NULL,"
-        " remote = NULL",
+        " object = NULL, sha256 = NULL, remote = NULL",
     ),
 }
 _COLUMNS: Final = (

@@ -65,6 +65,7 @@ class WriterCache:
         self.letters: dict[str, int] = {}
         self.letters_all = 0
         self.several = False  # nodes write here
+        self.to_bucket = False  # bytes of new files belong in a bucket
         self.load(db)
 
     def load(self, db: apsw.Connection) -> None:
