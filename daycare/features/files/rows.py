@@ -12,7 +12,7 @@ from daycare.store.bucket import PlacedObject
 from daycare.store.sqlite.copies import BUCKET_PLACE
 from daycare.store.sqlite.files import let_go
 from daycare.store.sqlite.rows import Rows, Table
-from daycare.store.sqlite.sql import fetch
+from daycare.store.sqlite.sql import fetch, marks
 from daycare.store.sqlite.writer import Tx
 
 _PLACE_BYTES: Final = 8
@@ -141,11 +141,18 @@ class BucketRows(Rows):
             await self._write(run)
 
     async def let_go(self, names: Sequence[str]) -> int:
-        """Have those of some objects removed that no file has; return how many these are."""
+        """Have those of some objects removed that no file has; return how many were not to be removed yet."""
+        listed = marks(names)
+        sql = (
+            f"SELECT object FROM files WHERE object IN ({listed})"
+            f" UNION SELECT object FROM gone_objects WHERE object IN ({listed})"
+        )
+        known = {str(name) for (name,) in fetch(self._reader, sql, (*names, *names))}
+        left = [name for name in names if name not in known]
 
         def run(tx: Tx) -> int:
             many = 0
-            for name in names:
+            for name in left:
                 tx.run(
                     "INSERT INTO gone_objects (object) SELECT ?1 WHERE NOT EXISTS"
                     " (SELECT 1 FROM files WHERE object = ?1) ON CONFLICT (object) DO NOTHING",
@@ -154,4 +161,4 @@ class BucketRows(Rows):
                 many += tx.db.changes()
             return many
 
-        return await self._write(run) if names else 0
+        return await self._write(run) if left else 0

@@ -34,7 +34,7 @@ class BucketUpkeep:
         self._rows = rows
         self._puts = puts
         self._carrier = Carrier(rows, bucket)
-        self._seen: frozenset[str] = frozenset()  # objects to be removed, as of the last look
+        self._seen: dict[str, float] = {}  # objects to be removed, and when that was seen first
         self._after = ""  # where the walk through the list is
         self._sweep_at_s = 0.0
         self._asked = False
@@ -58,8 +58,7 @@ class BucketUpkeep:
             if not error.code.startswith("BUCKET_"):
                 raise  # it is the store that is away
             log.logger().warning("files.bucket_away", code=error.code, reason=error.message)
-        await trio.sleep(BUCKET_LOOK_S)  # not less, whoever wakes it: what is to be removed has to rest
-        return 0.0
+        return BUCKET_LOOK_S
 
     async def _ask(self) -> None:
         """Look whether it can be asked: at the start, and after trouble."""
@@ -74,11 +73,10 @@ class BucketUpkeep:
             after = (await self._carrier.carry("s3", after, _CARRIED, waiting=True)).after
 
     async def _remove(self) -> None:
-        """Remove what was to be removed at the last look already."""
-        gone = self._rows.gone(_GONE_MAX)
-        due = [name for name in gone if name in self._seen]
-        await remove(self._bucket, self._rows, due)
-        self._seen = frozenset(gone).difference(due)
+        """Remove what was to be removed a while ago already."""
+        now = trio.current_time()
+        self._seen = {name: self._seen.get(name, now) for name in self._rows.gone(_GONE_MAX)}
+        await remove(self._bucket, self._rows, [name for name, at in self._seen.items() if now - at >= BUCKET_LOOK_S])
 
     async def _sweep(self) -> None:
         """Walk on through the list of what this store has put there."""
