@@ -189,6 +189,8 @@ def _everything(now: Mapping[str, Any]) -> Iterator[str]:
         yield f"the disk: {now['store']['trouble']}"
     if away := now.get("memory", {}).get("redis", {}).get("trouble"):
         yield f"nothing is recalled: {away}"
+    if away := now.get("files", {}).get("trouble"):
+        yield f"files in the bucket cannot be read: {away}"
 
 
 def _letters(found: Sequence[DeadLetter]) -> Iterator[str]:

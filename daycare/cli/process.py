@@ -122,6 +122,7 @@ def status_facts(now: Json) -> Any:
                 f"{store.get('location')}, {size(store.get('bytes') or 0)}" + (f": {trouble}" if trouble else ""),
             ),
             ("memory", _searched((now.get("memory") or {}).get("redis"))),
+            ("files", _kept(now.get("files"))),
             ("node", _node(now.get("node"))),
             ("models", ", ".join(f"{role}: {model}" for role, model in now.get("models", {}).items())),
             ("providers", ", ".join(now.get("providers", ()))),
@@ -142,6 +143,19 @@ def _searched(now: Json | None) -> str:
     trouble = f"; nothing is recalled: {now['trouble']}" if now["trouble"] else ""
     waiting = f", {now['waiting']} memories to be carried there" if now["waiting"] else ""
     return f"searched in Redis at {now['server']}{waiting}{trouble}"
+
+
+def _kept(now: Json | None) -> str:
+    """Return where files are kept, where that is not the store."""
+    if now is None:
+        return ""
+    if not now["bucket"]:
+        return f"{now['placed']:,} cannot be read: they lie in a bucket, and none is set"
+    new = "" if now["backend"] == "s3" else "; new ones are kept in the store"
+    waiting = f", {now['waiting']:,} to be carried there" if now["waiting"] else ""
+    lost = f", {now['lost']:,} lost or changed" if now["lost"] else ""
+    trouble = f"; they cannot be read: {now['trouble']}" if now["trouble"] else ""
+    return f"{now['placed']:,} in the bucket {now['bucket']}{waiting}{lost}{new}{trouble}"
 
 
 def _node(now: Json | None) -> str:

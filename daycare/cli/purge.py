@@ -58,6 +58,9 @@ def purge(
 def _lines(done: Json) -> str:
     lines = [f"purged {', '.join(done['users'])}"]
     lines += [f"{many:>8,} {what}" for what, many in done["removed"].items()]
+    if done["objects_left"]:
+        left = f"{done['objects_left']:,} of their files are still in the bucket, and the next daemon removes them"
+        lines.append(f"{left}: {done['objects_why']}")
     if done["copies"]:
         lines += ["copies from before still hold them: delete these, or wait until they go", *done["copies"]]
     if done["named"]:

@@ -1,4 +1,4 @@
-"""Removing a person completely: from the store and a file's bytes, the folder of shared documents, and the logs.
+"""Removing a person completely: from the store and a file's bytes, the bucket, the shared documents, and the logs.
 
 What is not removed is told: copies of the home that were made before, and what people wrote about them by hand. Of a
 server's own pages, logs and backups nothing is known here.
@@ -13,11 +13,17 @@ from typing import Final
 import msgspec
 
 from daycare import features
-from daycare.base.errors import NotFoundError
+from daycare.base.clock import SystemClock
+from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.path import check_user_id
 from daycare.base.store_location import is_server
 from daycare.config import load
 from daycare.features.backups.engine import folder_of
+from daycare.features.files.bucket import account
+from daycare.features.files.client import S3Client
+from daycare.features.files.removing import remove_now, to_remove
+from daycare.ops import bare
+from daycare.ops.probing import StoredSecrets
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite import purging
 from daycare.store.sqlite.copies import sync_file, sync_folder
@@ -28,12 +34,17 @@ _LINES_MAX: Final = 20  # told of files that still name somebody
 
 
 class Purged(msgspec.Struct, frozen=True, kw_only=True):
-    """What a purge came to. `copies` still hold them, `named` are places in files of people that still name them."""
+    """What a purge came to. `copies` still hold them, `named` are places in files of people that still name them.
+
+    `objects_left` are still in the bucket, as `objects_why` says: the next daemon removes them.
+    """
 
     users: tuple[str, ...]
     removed: dict[str, int]
     copies: tuple[str, ...]
     named: tuple[str, ...]
+    objects_left: int = 0
+    objects_why: str = ""
 
 
 def look(home: Home, user: str) -> PurgedPerson:
@@ -48,13 +59,34 @@ def purge(home: Home, user: str, now_ms: int) -> Purged:
     files = _shared(home, person)
     lines = sum(_clean_log(file, person) for file in sorted(home.path.glob("daycare.log*")))
     removed = purging.purge(location, user, now_ms, features.rows())
+    objects, objects_why = _objects(home, location)
     removed |= {name: many for name, many in (("shared files", files), ("lines of the log", lines)) if many}
     return Purged(
         users=person.users,
         removed=removed,
         copies=tuple(map(str, _copies(home, location))),
         named=tuple(_named(home, person))[:_LINES_MAX],
+        objects_left=objects,
+        objects_why=objects_why,
     )
+
+
+def _objects(home: Home, location: str) -> tuple[int, str]:
+    """Remove their files from the bucket; return how many are still there, and why."""
+    if not to_remove(location):
+        return 0, ""
+    config = load(home.path)
+    s3, why = config.files.s3, "no bucket is set: [files.s3] bucket"
+    if s3.bucket:
+        secrets = StoredSecrets(home.path, config)
+        client = S3Client(s3, lambda: account(s3, secrets.value(s3.key) if s3.key else None), SystemClock())
+        try:
+            bare.run(remove_now, location, client, s3.prefix)
+            why = "the bucket refuses to delete them"
+        except DaycareError as error:
+            why = error.message
+    left = to_remove(location)
+    return left, why if left else ""
 
 
 def _database(home: Home) -> str:

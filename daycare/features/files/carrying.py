@@ -13,11 +13,12 @@ Place = Literal["store", "s3"]
 
 
 class CarriedFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step came to: files `moved` and their `bytes`, those that were `lost` in the bucket and stay as they are.
+    """The result of a step: files `moved` and their `bytes`, those that were `lost` in the bucket and stay as they are.
 
     `after` is where the next step goes on, None if there is nothing more.
     """
 
+    to: Place
     moved: int = 0
     bytes: int = 0
     lost: tuple[int, ...] = ()
@@ -50,7 +51,7 @@ class Carrier:
             else:
                 moved, size = moved + bool(many), size + many
         more = found[-1].id if len(found) == limit else None
-        return CarriedFiles(moved=moved, bytes=size, lost=tuple(lost), after=more)
+        return CarriedFiles(to=to, moved=moved, bytes=size, lost=tuple(lost), after=more)
 
     async def _to_bucket(self, file: KeptFile) -> int:
         data = await self._rows.data(file.id)

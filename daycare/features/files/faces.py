@@ -28,10 +28,11 @@ class FilePlaceRoutes:
         """Move some files."""
         if self._carrier is None:
             raise ConflictError("BUCKET_NONE", "moving files: no bucket is set", hint="[files.s3] bucket")
-        if wish.to != (backend := self._section().backend):
+        backend = self._section().backend
+        if wish.to not in (None, backend):
             raise ConflictError(
                 "FILES_ELSEWHERE",
                 f"moving files to {wish.to}: new ones go to {backend}, and would stay there",
                 hint=f'[files] backend = "{wish.to}", and daycare restart',
             )
-        return await self._carrier.carry(wish.to, wish.after, wish.limit)
+        return await self._carrier.carry(backend, wish.after, wish.limit)

@@ -10,6 +10,7 @@ from typing import Final
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.observe.redact import without_secrets
+from daycare.ops.doctor.bucket import bucket
 from daycare.ops.doctor.clocks import clock, zone
 from daycare.ops.doctor.connectors import connectors, sandbox
 from daycare.ops.doctor.context import DoctorContext
@@ -55,6 +56,7 @@ CHECKS: Final[dict[str, tuple[Look, float]]] = {
     "voice": (voice, CHECK_S),
     "embedding": (embedding, CHECK_S),
     "recall": (copy, CHECK_S),
+    "bucket": (bucket, CHECK_S),
     "cron": (jobs, CHECK_S),
     "service": (service, CHECK_S),
     "clock": (clock, CHECK_S),
