@@ -9,24 +9,17 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import time
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeGuard, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from daycare.base import (
-    api_settings,
-    budget,
-    consent,
-    files_settings,
-    mcp_settings,
-    permission,
-    voice_settings,
-    workspace,
-)
+from daycare.base import api_settings, budget, consent, mcp_settings, permission, voice_settings, workspace
 from daycare.base.consent import ApprovalRule, ApprovalsSection
 from daycare.base.errors import BrokenError, InvalidError
+from daycare.base.files_settings import flaws as file_flaws
 from daycare.base.likeness import nearest_name
 from daycare.base.limits import (
     CONFIG_MAX_BYTES,
@@ -386,8 +379,7 @@ def _meaning(config: Config) -> _Found:
     yield from workspace.flaws(config.workspaces, config.shell)
     yield from mcp_settings.flaws(config.mcp)
     yield from voice_settings.flaws(config.voice)
-    yield from files_settings.flaws(config.files)
-    yield from memory_flaws(config.memory)
+    yield from chain(memory_flaws(config.memory), file_flaws(config.files))
     if config.tracing.endpoint and not _is_url(config.tracing.endpoint):
         yield ("tracing", "endpoint"), 'expected a URL, such as "http://127.0.0.1:4318"'
 
@@ -451,9 +443,8 @@ def _secret(key: Key) -> str:
         return "secrets do not belong in this file: leave the password out, and put it into PGPASSWORD or ~/.pgpass"
     if key == ("memory", "redis", "url"):
         return "secrets do not belong in this file: leave the password out, and run `daycare keys add redis`"
-    if key[:2] == ("files", "s3"):
-        return "secrets do not belong in this file: delete it here and run `daycare keys add s3`"
-    name = key[1] if key[0] in ("providers", "plugins") and len(key) > 2 else "NAME"
+    named = key[0] in ("providers", "plugins", "files") and len(key) > 2
+    name = key[1] if named else "NAME"
     return f"secrets do not belong in this file: delete it here and run `daycare keys add {name}`"
 
 

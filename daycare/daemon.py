@@ -100,7 +100,7 @@ class Daemon(Kernel):
         able += [PairingFeature(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
         self.tokens = TokensFeature(store, clock, live, owner)
         people = PeopleFeature(store, self.vault, self.permissions, owner, partial(_try_key, self.home.path))
-        able += [people, CredentialsFeature(people.keyring, live), self.tokens]
+        able += [people, CredentialsFeature(people.keyring, live), self.tokens, FilesFeature(core, self.vault)]
         seen = PromptHistory(store, self.contexts, self.memory.recalled_again, self.prompts.base_mark)
         accept = self.intake.accept
         able += [HistoryFeature(store, directory, seen), PanelsFeature(self.memory, accept)]
@@ -127,11 +127,10 @@ class Daemon(Kernel):
             TrafficFeature(store, clock, self.supervisor.failures.trouble_of),
         ]
         parts = core, self.intake.admission, self.files, self.pool, self.vault, self.connectors
-        self.filing = FilesFeature(core, self.vault)
         self.voice = VoiceFeature(*parts, self.home.path / "voice")
         self.turns.speaking.append(self.voice.spoken)
         self.mcp = McpFeature(core, self.approvals, self.catalogue, self.home.path / "mcp", people.keyring, warn)
-        able += [self.filing, self.voice, self.mcp, Dashboard(), LogsFeature(self.home.log_file), self._builder()]
+        able += [self.voice, self.mcp, Dashboard(), LogsFeature(self.home.log_file), self._builder()]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))

@@ -9,6 +9,8 @@ from msgspec import Meta
 
 from daycare.base.toml_positions import Key
 
+FilePlace = Literal["store", "s3"]
+
 _HERE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -38,7 +40,7 @@ class FilesSection(msgspec.Struct, frozen=True, kw_only=True):
     Those that are in a bucket are read there as long as its name is set, whatever `backend` says.
     """
 
-    backend: Literal["store", "s3"] = "store"
+    backend: FilePlace = "store"
     s3: S3Section = S3Section()
 
 

@@ -21,6 +21,6 @@ class FileBucket(Protocol):
     async def read(self, it: PlacedObject, offset: int = 0, length: int | None = None) -> bytes:
         """Return bytes of an object, of which no more are read than needed.
 
-        Raises `UnavailableError` BUCKET_AWAY, `SetupError` BUCKET_REFUSED, `BrokenError` FILE_LOST or FILE_CHANGED.
+        Raises `UnavailableError` BUCKET_AWAY, `SetupError` BUCKET_REFUSED, `BrokenError` OBJECT_LOST or OBJECT_CHANGED.
         """
         ...

@@ -169,12 +169,12 @@ async def test_an_object_that_is_not_there_or_has_another_size_is_no_outage(
 ) -> None:
     with pytest.raises(BrokenError, match="it is not there") as missing:
         await client.get("a", 0, 5, 5)
-    assert missing.value.code == "FILE_LOST"
+    assert missing.value.code == "OBJECT_LOST"
     await client.put("a", b"abc", HASH)
     for offset, length, size in ((0, 2, 2), (5, 2, 10)):
         with pytest.raises(BrokenError, match="another size") as changed:
             await client.get("a", offset, length, size)
-        assert changed.value.code == "FILE_CHANGED"
+        assert changed.value.code == "OBJECT_CHANGED"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import random
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -43,28 +44,33 @@ def test_the_published_examples_have_their_signatures(request_: S3Request, signa
 
 
 def test_another_program_signs_the_same_requests_the_same() -> None:
-    auth_ = pytest.importorskip("botocore.auth", reason="botocore is not installed: pip install 'daycare[test]'")
-    from botocore.awsrequest import AWSRequest
-    from botocore.credentials import Credentials
-
+    why = "botocore is not installed: pip install 'daycare[test]'"
+    judges: Any = pytest.importorskip("botocore.auth", reason=why)
+    requests: Any = pytest.importorskip("botocore.awsrequest", reason=why)
+    credentials: Any = pytest.importorskip("botocore.credentials", reason=why)
     print(f"SEED={chance.SEED}")
     rng = random.Random(f"signing/{chance.SEED}")
     for _ in range(200):
         request, account, region = some_request(rng), some_account(rng), rng.choice(("us-east-1", "eu-central-1"))
         at_ms = rng.randrange(0, 4_000_000_000_000, 1000)
         headers = signed(request, "s3.example:9000", account, region, at_ms)
-        judge = auth_.S3SigV4Auth(Credentials(account.key_id, account.secret, account.token or None), "s3", region)
+        judge = judges.S3SigV4Auth(
+            credentials.Credentials(account.key_id, account.secret, account.token or None), "s3", region
+        )
         given = {name: value for name, value in headers.items() if name != "Authorization"}
-        theirs = AWSRequest(request.method, f"http://s3.example:9000{request.target}", given, request.body)
-        theirs.context["timestamp"] = headers["x-amz-date"]
-        said = judge.string_to_sign(theirs, judge.canonical_request(theirs))
-        assert headers["Authorization"].endswith(f"Signature={judge.signature(said, theirs)}"), request
-        assert f"SignedHeaders={judge.signed_headers(judge.headers_to_sign(theirs))}," in headers["Authorization"]
+        asked = requests.AWSRequest(request.method, f"http://s3.example:9000{request.target}", given, request.body)
+        asked.context["timestamp"] = headers["x-amz-date"]
+        said = judge.string_to_sign(asked, judge.canonical_request(asked))
+        assert headers["Authorization"].endswith(f"Signature={judge.signature(said, asked)}"), request
+        assert f"SignedHeaders={judge.signed_headers(judge.headers_to_sign(asked))}," in headers["Authorization"]
 
 
 def some_request(rng: random.Random) -> S3Request:
     letters = "abcXYZ019-_.~ /+%&=äß$'()*!@,;:"
-    word = lambda: "".join(rng.choices(letters, k=rng.randrange(1, 12)))  # noqa: E731
+
+    def word() -> str:
+        return "".join(rng.choices(letters, k=rng.randrange(1, 12)))
+
     query = {word().replace("/", ""): word() for _ in range(rng.randrange(4))}
     headers = {f"x-amz-meta-{number}": f" a  {number} " for number in range(rng.randrange(3))}
     headers |= {"range": "bytes=0-9"} if rng.random() < 0.3 else {}

@@ -7,11 +7,12 @@ import pytest
 import trio
 
 from daycare.base.errors import BrokenError, DaycareError, UnavailableError
+from daycare.base.files_settings import FilePlace
 from daycare.base.limits import FILE_MAX_BYTES
 from daycare.base.messages import File, Origin
 from daycare.features import open_store
 from daycare.features.files.bucket import BUCKET_AWAY_S
-from daycare.features.files.carrying import Carrier, Place
+from daycare.features.files.carrying import Carrier
 from daycare.features.files.rows import FileCounts
 from daycare.features.files.upkeep import BUCKET_LOOK_S, BUCKET_ORPHAN_S
 from daycare.store.bucket import PlacedObject
@@ -123,10 +124,11 @@ async def test_while_the_bucket_is_away_new_files_are_kept_here_and_carried_late
     assert await kept.store.files.read(file.id, "ann") == DATA
     assert kept.rows.counts() == FileCounts(placed=0, waiting=2, gone=0)
     await kept.looks(2)
-    assert kept.rows.counts().waiting == 2 and kept.bucket.trouble is not None
+    assert kept.rows.counts().waiting == 2 and kept.bucket.trouble
     kept.s3.down = False
     await kept.looks(2)
-    assert kept.rows.counts() == FileCounts(placed=2, waiting=0, gone=0) and kept.bucket.trouble is None
+    assert kept.rows.counts() == FileCounts(placed=2, waiting=0, gone=0)
+    assert not kept.bucket.trouble
     assert await kept.store.files.read(file.id, "ann") == DATA
     assert await kept.store.files.read(announced.id, "ann") == b"filled"
 
@@ -175,7 +177,7 @@ async def test_a_lost_object_is_said_to_be_lost_until_it_is_back(autojump_clock:
     for length in (10, FILE_MAX_BYTES):
         with pytest.raises(BrokenError, match="it is not there") as lost:
             await kept.store.files.read(file.id, "ann", 0, length)
-        assert lost.value.code == "FILE_LOST"
+        assert lost.value.code == "OBJECT_LOST"
     assert len(kept.bucket.lost) == 1 and kept.bucket.trouble is None
     kept.s3.objects[name] = it
     assert await kept.store.files.read(file.id, "ann") == DATA and not kept.bucket.lost
@@ -191,7 +193,7 @@ async def test_an_object_that_is_another_is_never_given_out(
     kept.s3.objects[name] = StoredObject(other, kept.s3.now_s())
     with pytest.raises(BrokenError) as changed:
         await kept.store.files.read(file.id, "ann", 0, length)
-    assert changed.value.code == "FILE_CHANGED" and len(kept.bucket.lost) == 1
+    assert changed.value.code == "OBJECT_CHANGED" and len(kept.bucket.lost) == 1
 
 
 async def test_objects_that_were_copied_without_what_stands_beside_them_are_read_all_the_same(
@@ -268,8 +270,8 @@ async def test_a_long_list_is_walked_through_a_part_at_a_time(autojump_clock: ob
 # -- moving ------------------------------------------------------------------------------------------------------------
 
 
-async def move(kept: Kept, to: Place, limit: int = 3) -> tuple[int, list[int]]:
-    moved, lost, after = 0, [], 0
+async def move(kept: Kept, to: FilePlace, limit: int = 3) -> tuple[int, list[int]]:
+    moved, lost, after = 0, list[int](), 0
     while True:
         step = await Carrier(kept.rows, kept.bucket).carry(to, after, limit)
         moved, lost = moved + step.moved, [*lost, *step.lost]
@@ -382,4 +384,4 @@ def _row(kept: Kept, file_id: int) -> tuple[str, int, str]:
         "SELECT coalesce(object, ''), size, sha256 FROM files WHERE id = ?", (file_id,)
     ).fetchone()
     assert row is not None
-    return row
+    return str(row[0]), int(str(row[1])), str(row[2])

@@ -69,7 +69,7 @@ class S3Bucket:
             found = await self.asked(lambda: self.client.get(self.full(it.name), 0, FILE_MAX_BYTES, it.size))
             if hashlib.sha256(found.data).hexdigest() != it.sha256:
                 raise ObjectOtherError(
-                    "FILE_CHANGED",
+                    "OBJECT_CHANGED",
                     f"reading {self.full(it.name)} in the bucket {self.client.shown}: it is not what was put there",
                     hint="daycare health",
                 )

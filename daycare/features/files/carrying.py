@@ -1,15 +1,13 @@
 """Carrying files between the store and the bucket: at every moment the row of a file names bytes that are there."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
 from daycare.base.errors import BrokenError
+from daycare.base.files_settings import FilePlace
 from daycare.features.files.bucket import S3Bucket
 from daycare.features.files.rows import BucketRows, KeptFile, PlacedFile
-
-Place = Literal["store", "s3"]
 
 
 class CarriedFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,7 +16,7 @@ class CarriedFiles(msgspec.Struct, frozen=True, kw_only=True):
     `after` is where the next step goes on, None if there is nothing more.
     """
 
-    to: Place
+    to: FilePlace
     moved: int = 0
     bytes: int = 0
     lost: tuple[int, ...] = ()
@@ -32,7 +30,7 @@ class Carrier:
         self._rows = rows
         self._bucket = bucket
 
-    async def carry(self, to: Place, after: int, limit: int, *, waiting: bool = False) -> CarriedFiles:
+    async def carry(self, to: FilePlace, after: int, limit: int, *, waiting: bool = False) -> CarriedFiles:
         """Carry files behind the number `after`; `waiting`: of those that are here, those that belong in the bucket.
 
         Raises what the bucket says that cannot be asked.

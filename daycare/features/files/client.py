@@ -73,7 +73,7 @@ class S3Client:
         await self._ask(S3Request("PUT", f"{self._root}{name}", (), headers, data), f"putting {name}", len(data))
 
     async def get(self, name: str, offset: int, length: int, size: int) -> S3Bytes:
-        """Return bytes of an object that has `size` of them. Raises `ObjectMissingError` FILE_LOST."""
+        """Return bytes of an object that has `size` of them. Raises `ObjectMissingError` OBJECT_LOST."""
         whole = offset == 0 and length >= size
         headers = {} if whole else {"range": f"bytes={offset}-{offset + length - 1}"}
         what = f"reading {name}"
@@ -154,7 +154,7 @@ class S3Client:
             why = f"the connection broke: {error or 'the server closed it'}"
             raise _PassingError("BUCKET_AWAY", self._failed(what, why), hint="daycare doctor") from None
         if data is None or answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            raise ObjectOtherError("FILE_CHANGED", self._failed(what, "it has another size"), hint="daycare health")
+            raise ObjectOtherError("OBJECT_CHANGED", self._failed(what, "it has another size"), hint="daycare health")
         if answer.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, HTTPStatus.NO_CONTENT):
             raise self._refusal(what, answer, data)
         return answer, data
@@ -166,7 +166,7 @@ class S3Client:
             error = S3Error("", "")
         why = f"status {answer.status}: {_said(error)}" if error.code else f"status {answer.status}"
         if answer.status == HTTPStatus.NOT_FOUND and error.code == "NoSuchKey":
-            return ObjectMissingError("FILE_LOST", self._failed(what, "it is not there"), hint="daycare health")
+            return ObjectMissingError("OBJECT_LOST", self._failed(what, "it is not there"), hint="daycare health")
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status in (
             HTTPStatus.TOO_MANY_REQUESTS,
             HTTPStatus.REQUEST_TIMEOUT,

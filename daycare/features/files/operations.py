@@ -3,8 +3,8 @@
 from typing import Annotated
 
 from daycare.api.operations import Operation
+from daycare.base.files_settings import FilePlace
 from daycare.base.meaning import meaning
-from daycare.features.files.carrying import Place
 
 MOVE_STEP_MAX = 200
 
@@ -13,6 +13,6 @@ class MoveFiles(Operation, frozen=True, kw_only=True):
     """Move files to where new ones go. A call moves some, from `after` on, and says where the next goes on."""
 
     ROUTE = "POST /v1/files/move"
-    to: Annotated[Place | None, meaning("Where to: s3 or store, as [files] backend has it", metavar="PLACE")] = None
+    to: Annotated[FilePlace | None, meaning("Where to: s3 or store, as [files] backend has it", metavar="PLACE")] = None
     after: Annotated[int, meaning("Files with a larger number than that", metavar="N", ge=0)] = 0
     limit: Annotated[int, meaning("How many at most", metavar="N", ge=1, le=MOVE_STEP_MAX)] = 20
