@@ -18,6 +18,7 @@ from daycare.features.files.upkeep import BucketUpkeep
 from daycare.inference.http_client import HttpClient
 from daycare.store.sqlite.store import Store
 from daycare.testing.clock import VirtualClock
+from daycare.testing.http_server import HttpRequest, ServerConnection
 from daycare.testing.s3_server import FakeS3
 
 
@@ -26,6 +27,9 @@ class UpOrDown(FakeS3):
 
     clock: VirtualClock
     down = False
+
+    async def _answer(self, connection: ServerConnection, request: HttpRequest) -> bool:
+        return not self.down and await super()._answer(connection, request)
 
 
 def section(s3: FakeS3, **more: Any) -> S3Section:
