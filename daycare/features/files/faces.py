@@ -13,7 +13,7 @@ from daycare.features.files.operations import MoveFiles
 
 
 class FilePlaceRoutes:
-    """`/v1/files/move`. `carrier` carries them, None where no bucket is set."""
+    """`/v1/bucket/move`. `carrier` carries them, None where no bucket is set."""
 
     def __init__(self, section: Callable[[], FilesSection], carrier: Carrier | None) -> None:
         self._section = section
