@@ -252,7 +252,7 @@ async def test_an_export_has_the_bytes_and_says_what_is_lost(
         report, data = await exported(house, "/ann/direct")
         assert report.taken["file"] == 2 and not [each for each in report.left_out if "bytes" in each.what]
         await imported(house, data, "/ann/agent/copy")
-        assert house.store.of(BucketRows).counts().waiting == 2
+        assert (await house.store.of(BucketRows).counts()).waiting == 2
         await trio.sleep(300)
         assert sorted(it.data for it in s3.objects.values()) == sorted([PNG, b"some words"] * 2)
         lost = next(name for name, it in s3.objects.items() if it.data == PNG)

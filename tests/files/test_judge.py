@@ -66,11 +66,11 @@ async def test_a_store_keeps_its_files_there_and_takes_them_back(client: S3Clien
         bucket = S3Bucket(client, "daycare", rows.place, SystemClock())
         store.files.use(bucket, puts=True)
         file = await store.files.put("k", "ann", Origin.PERSON, "n", "t", DATA)
-        assert (await rows.data(file.id), rows.counts().placed) == (b"", 1)
+        assert (await rows.data(file.id), (await rows.counts()).placed) == (b"", 1)
         assert await store.files.read(file.id, "ann", 7, 100) == DATA[7:107]
         assert await store.files.read(file.id, "ann") == DATA
         assert (await Carrier(rows, bucket).carry("store", 0, 10)).moved == 1
         assert await rows.data(file.id) == DATA
-        await remove(bucket, rows, rows.gone(10))
-        assert rows.counts().gone == 0 and not (await client.page("daycare/"))[0].objects
+        await remove(bucket, rows, await rows.gone(10))
+        assert (await rows.counts()).gone == 0 and not (await client.page("daycare/"))[0].objects
     await client.aclose()

@@ -41,7 +41,7 @@ async def test_a_file_lies_in_the_bucket_under_a_name_that_tells_nothing(autojum
     assert it.data == DATA and name.startswith("daycare/") and len(name) > 40
     said = "\n".join([*(target for _, target in kept.s3.asked), name, *it.meta, *it.meta.values()])
     assert "ann" not in said and "secret" not in said and "pdf" not in said
-    assert kept.rows.counts() == FileCounts(placed=1, waiting=0, gone=0)
+    assert (await kept.rows.counts()) == FileCounts(placed=1, waiting=0, gone=0)
     assert await kept.rows.data(file.id) == b"", "the store has no copy"
     assert await kept.store.files.get(file.id, "ann") == file
 
@@ -59,7 +59,7 @@ async def test_the_object_is_there_before_the_row_that_names_it(autojump_clock: 
     counts: list[tuple[int, int]] = []
 
     async def look(_: object) -> None:
-        counts.append((len(kept.s3.objects), kept.rows.counts().placed))
+        counts.append((len(kept.s3.objects), (await kept.rows.counts()).placed))
 
     kept.s3.hold = look
     await put(kept)
@@ -122,12 +122,12 @@ async def test_while_the_bucket_is_away_new_files_are_kept_here_and_carried_late
     announced = await kept.store.files.announce("r", "ann", Origin.FILE, "a", "b", 1, "at-1")
     await kept.store.files.fill(announced.id, "ann", b"filled")
     assert await kept.store.files.read(file.id, "ann") == DATA
-    assert kept.rows.counts() == FileCounts(placed=0, waiting=2, gone=0)
+    assert (await kept.rows.counts()) == FileCounts(placed=0, waiting=2, gone=0)
     await kept.looks(2)
-    assert kept.rows.counts().waiting == 2 and kept.bucket.trouble
+    assert (await kept.rows.counts()).waiting == 2 and kept.bucket.trouble
     kept.s3.down = False
     await kept.looks(2)
-    assert kept.rows.counts() == FileCounts(placed=2, waiting=0, gone=0)
+    assert (await kept.rows.counts()) == FileCounts(placed=2, waiting=0, gone=0)
     assert not kept.bucket.trouble
     assert await kept.store.files.read(file.id, "ann") == DATA
     assert await kept.store.files.read(announced.id, "ann") == b"filled"
@@ -218,7 +218,7 @@ async def test_an_object_goes_a_while_after_its_row(autojump_clock: object, kept
     assert await kept.bucket.read(placed) == DATA
     await trio.sleep(BUCKET_LOOK_S)
     await kept.upkeep.look()
-    assert not kept.s3.objects and kept.rows.counts().gone == 0
+    assert not kept.s3.objects and (await kept.rows.counts()).gone == 0
 
 
 async def test_what_is_not_deleted_is_tried_again(autojump_clock: object, kept: Kept) -> None:
@@ -226,10 +226,10 @@ async def test_what_is_not_deleted_is_tried_again(autojump_clock: object, kept: 
     await expire(kept)
     kept.s3.refused_names = set(kept.s3.objects)
     await kept.looks(3)
-    assert len(kept.s3.objects) == 1 and kept.rows.counts().gone == 1
+    assert len(kept.s3.objects) == 1 and (await kept.rows.counts()).gone == 1
     kept.s3.refused_names = set()
     await kept.looks(1)
-    assert not kept.s3.objects and kept.rows.counts().gone == 0
+    assert not kept.s3.objects and (await kept.rows.counts()).gone == 0
 
 
 async def test_an_object_that_no_row_came_to_name_goes_after_a_day(autojump_clock: object, kept: Kept) -> None:
@@ -337,7 +337,7 @@ async def test_whatever_fails_no_file_is_lost_and_nothing_else_stays(
         kept = joined(store, s3)
         await trio.sleep(BUCKET_ORPHAN_S * 2)
         await kept.looks(6)
-        assert kept.rows.counts().waiting == kept.rows.counts().gone == 0
+        assert (await kept.rows.counts()).waiting == (await kept.rows.counts()).gone == 0
         placed = set()
         for key, data in known.items():
             file = await store.files.find(key, "ann")

@@ -37,9 +37,9 @@ class Carrier:
         """
         found: Sequence[KeptFile] | Sequence[PlacedFile]
         if to == "s3":
-            found = self._rows.kept(after, limit, waiting=waiting)
+            found = await self._rows.kept(after, limit, waiting=waiting)
         else:
-            found = self._rows.placed(after, limit)
+            found = await self._rows.placed(after, limit)
         moved, size, lost = 0, 0, []
         for file in found:
             try:

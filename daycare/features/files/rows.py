@@ -62,7 +62,7 @@ class BucketRows(Rows):
 
         return await self._write(run)
 
-    def counts(self) -> FileCounts:
+    async def counts(self) -> FileCounts:
         """Return how many there are of each."""
         return FileCounts(
             placed=self._number("SELECT count(*) FROM files WHERE object <> ''") or 0,
@@ -70,13 +70,13 @@ class BucketRows(Rows):
             gone=self._number("SELECT count(*) FROM gone_objects") or 0,
         )
 
-    def kept(self, after: int, limit: int, *, waiting: bool) -> list[KeptFile]:
+    async def kept(self, after: int, limit: int, *, waiting: bool) -> list[KeptFile]:
         """Return files behind `after` whose bytes are here: those that are `waiting` to be carried, or all."""
         which = "object = ''" if waiting else "(object IS NULL OR object = '') AND data IS NOT NULL AND size > 0"
         sql = f"SELECT id, size FROM files WHERE {which} AND id > ? ORDER BY id LIMIT ?"
         return [KeptFile(*row) for row in fetch(self._reader, sql, (after, limit))]
 
-    def placed(self, after: int, limit: int) -> list[PlacedFile]:
+    async def placed(self, after: int, limit: int) -> list[PlacedFile]:
         """Return files behind `after` whose bytes are in the bucket."""
         sql = "SELECT id, object, size, sha256 FROM files WHERE object <> '' AND id > ? ORDER BY id LIMIT ?"
         return [PlacedFile(row[0], PlacedObject(*row[1:])) for row in fetch(self._reader, sql, (after, limit))]
@@ -122,7 +122,7 @@ class BucketRows(Rows):
 
         return await self._write(run, len(data))
 
-    def gone(self, limit: int) -> list[str]:
+    async def gone(self, limit: int) -> list[str]:
         """Return objects that are to be removed, and that no file has."""
         sql = (
             "SELECT object FROM gone_objects g WHERE NOT EXISTS (SELECT 1 FROM files f WHERE f.object = g.object)"

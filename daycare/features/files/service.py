@@ -81,7 +81,7 @@ class FilesFeature(Feature):
 
     async def status(self) -> Mapping[str, Any]:
         """Return where files are kept; nothing where that is the store, and always was."""
-        counts = self._rows.counts()
+        counts = await self._rows.counts()
         if self.bucket is None:
             return {} if not counts.placed else {"backend": "store", "bucket": "", "placed": counts.placed}
         trouble = self.bucket.trouble
@@ -98,7 +98,7 @@ class FilesFeature(Feature):
 
     async def findings(self) -> Sequence[Finding]:
         """Return how it is."""
-        counts = self._rows.counts()
+        counts = await self._rows.counts()
         if self.bucket is None:
             if not counts.placed:
                 return ()

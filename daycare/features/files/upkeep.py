@@ -75,7 +75,7 @@ class BucketUpkeep:
     async def _remove(self) -> None:
         """Remove what was to be removed a while ago already."""
         now = trio.current_time()
-        self._seen = {name: self._seen.get(name, now) for name in self._rows.gone(_GONE_MAX)}
+        self._seen = {name: self._seen.get(name, now) for name in await self._rows.gone(_GONE_MAX)}
         await remove(self._bucket, self._rows, [name for name, at in self._seen.items() if now - at >= BUCKET_LOOK_S])
 
     async def _sweep(self) -> None:

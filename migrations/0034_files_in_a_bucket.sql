@@ -1,3 +1,4 @@
+-- nodes-from: 0032
 -- Files whose bytes lie in a bucket: `object` is its name there, `sha256` of what was put there. An empty `object` is one
 -- of which the bytes are here and are to be carried there.
 ALTER TABLE files ADD COLUMN object TEXT;
