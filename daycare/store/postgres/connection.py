@@ -153,11 +153,7 @@ class PostgresConnection:
 
     def blob_open(self, schema: str, table: str, column: str, number: int, writable: bool) -> Blob:
         """Return the bytes of one value, to be read a part at a time."""
-        return blob_of(self.execute(self.value_of(table, column), (number,)))
-
-    def value_of(self, table: str, column: str) -> str:
-        """Return the statement that reads one value by the number of its row."""
-        return f"SELECT {column} FROM {table} WHERE {self.dialect.tables[table].number} = ?"
+        return Blob(self.execute(self.dialect.value_of(table, column), (number,)).get or b"")
 
     def txn_state(self, schema: str) -> int:
         """Return that no query is open: its rows were all read."""
@@ -465,12 +461,6 @@ class PostgresConnection:
 _LIBPQ: Final = (psycopg.OperationalError,)
 _GOOD: Final = {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY}
 _IDLE: Final = (pq.TransactionStatus.IDLE, pq.TransactionStatus.UNKNOWN)
-
-
-def blob_of(found: Cursor) -> Blob:
-    """Return the bytes of the one value that was asked for, none for nothing."""
-    row = found.fetchone()
-    return Blob(row[0] if row is not None and row[0] is not None else b"")
 
 
 def _said(conn: pq.abc.PGconn) -> str:

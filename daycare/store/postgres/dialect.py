@@ -99,6 +99,10 @@ class Dialect:
         text = "".join(_numbered(tokens, order))
         return Statement(text, tuple(order), table, numbered, stems)
 
+    def value_of(self, table: str, column: str) -> str:
+        """Return the statement that reads one value by the number of its row."""
+        return f"SELECT {column} FROM {table} WHERE {self.tables[table].number} = ?"
+
     def condition(self, sql: str) -> str:
         """Return what a condition is in PostgreSQL."""
         return "".join(self._reworded(_TOKEN.findall(sql)))

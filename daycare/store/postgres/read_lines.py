@@ -4,27 +4,18 @@ Who finds a line free asks over it by itself. What waits for one goes out togeth
 trip. A read is asked again over a new connection where its own was lost, as it changes nothing.
 """
 
-import select
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import apsw
 import outcome
-import psycopg
 import trio
-from psycopg import pq
 
 from daycare.base.errors import BrokenError, BusyError, DaycareError, StoreAwayError, UnavailableError
-from daycare.store.postgres.connection import (
-    READ_MAX_S,
-    BoundStatement,
-    PostgresConnection,
-    StatementAnswer,
-    blob_of,
-)
+from daycare.store.postgres.connection import READ_MAX_S, BoundStatement, PostgresConnection, StatementAnswer
 from daycare.store.postgres.cursor import Blob, Cursor
 from daycare.store.postgres.errors import away
+from daycare.store.postgres.read_connection import ReadConnection, of_one
 from daycare.store.postgres.suspending import may_wait, suspended, wait_for
 
 LINES_MAX: Final = 3  # connections: so many slow reads but one, and others wait for none of them
@@ -35,9 +26,6 @@ _TRIES_MAX: Final = LINES_MAX + 2  # one outage breaks all; a statement that end
 _RETRY_S: Final = 0.25  # between two tries to reach a server that is away ...
 _RETRY_LATER_S: Final = 1.0  # ... and once nobody waits for it any more
 _LOOK_S: Final = 0.25  # between two looks whether somebody has waited too long
-_SENDING_S: Final = 0.05  # while a statement is sent, whether the server wants to be heard first
-
-T = TypeVar("T")
 
 
 class _Read:
@@ -64,82 +52,6 @@ class _Read:
             self.task = None
 
 
-class ReadConnection(PostgresConnection):
-    """A connection, for which others run while it waits, where one may; it waits until it is `hung_up`.
-
-    `since` is when it was asked what it is to answer now, `reads` are for whom.
-    """
-
-    since: float | None = None
-    reads: Sequence[_Read] = ()
-
-    def _await(self, deadline: float, events: int) -> None:
-        if not may_wait():
-            super()._await(deadline, events)
-        elif not wait_for(_ready(self._connected().socket, events)):
-            raise self._late()
-
-    async def ask(self, call: BoundStatement) -> outcome.Outcome[StatementAnswer]:
-        """Run a statement. Cancelled, the rest of the answer is still to come: `finish`."""
-        conn = self._connected()
-        self.trips += 1
-        try:
-            conn.send_query_prepared(call.prepared.name, call.values, call.prepared.binary, 1)
-            while conn.flush():
-                if not await _ready(conn.socket, select.POLLIN | select.POLLOUT):
-                    raise self._late()
-                conn.consume_input()
-            found = None
-            while True:
-                while conn.is_busy():
-                    if not await _ready(conn.socket, select.POLLIN):
-                        raise self._late()
-                    conn.consume_input()
-                result = conn.get_result()
-                if result is None:
-                    break
-                found = result
-        except psycopg.OperationalError as error:
-            raise self._lost(str(error)) from error
-        if found is None:
-            raise self._lost("it answered nothing")
-        return self._answered(call, found)
-
-    async def finish(self) -> None:
-        """Wait for what is left of an answer that nobody wants."""
-        self._results(self.max_s)
-
-    def answers(self, calls: Sequence[BoundStatement]) -> Iterator[outcome.Outcome[StatementAnswer]]:
-        """Run statements in one round trip, each by itself; yield the answers as they come."""
-        conn = self._connected()
-        self.trips += 1
-        try:
-            conn.enter_pipeline_mode()
-            for call in calls:
-                conn.send_query_prepared(call.prepared.name, call.values, call.prepared.binary, 1)
-                conn.pipeline_sync()
-            for call in calls:
-                yield self._answered(call, self._until_sync()[0])
-            conn.exit_pipeline_mode()
-        except psycopg.OperationalError as error:
-            raise self._lost(str(error)) from error
-
-    def _answered(self, call: BoundStatement, result: pq.abc.PGresult) -> outcome.Outcome[StatementAnswer]:
-        return _of_one(outcome.capture(self._answer, call, result))
-
-    def hang_up(self) -> None:
-        """Let whoever waits for it wait no longer."""
-        if self._conn is not None:
-            trio.lowlevel.notify_closing(self._conn.socket)
-
-    def drop(self) -> None:
-        """Give up the connection, in whatever state it is."""
-        self._drop()
-
-    def _late(self) -> StoreAwayError:
-        return self._lost(f"no answer within {self.max_s:g} s")
-
-
 class LoopReader:
     """The connection of the loop's thread, as it is used: see `PostgresConnection`.
 
@@ -154,6 +66,7 @@ class LoopReader:
         self.plain = plain
         self._inline = inline
         self._queue: deque[_Read] = deque()
+        self._out: set[_Read] = set()  # those that went out together
         self._lines: list[ReadConnection] = []
         self._idle: list[ReadConnection] = []  # of these
         self._nursery: trio.Nursery | None = None
@@ -172,7 +85,7 @@ class LoopReader:
 
     def blob_open(self, schema: str, table: str, column: str, number: int, writable: bool) -> Blob:
         """Return the bytes of one value, to be read a part at a time."""
-        return blob_of(self.execute(self.plain.value_of(table, column), (number,)))
+        return Blob(self.execute(self.plain.dialect.value_of(table, column), (number,)).get or b"")
 
     def txn_state(self, schema: str) -> int:
         """Return that no query is open: its rows were all read."""
@@ -270,7 +183,7 @@ class LoopReader:
         for line in self._lines:
             if line.since is not None and line.since < latest:
                 line.hang_up()
-        for read in (*self._queue, *(read for line in self._lines for read in line.reads)):
+        for read in (*self._queue, *self._out):
             if read.since < latest:
                 why = self._away or away(self.plain.location, f"no answer within {READ_MAX_S:g} s")
                 read.end_with(outcome.Error(_copy(why)))
@@ -318,15 +231,17 @@ class LoopReader:
         while self._has_work_for(line):
             if not line.is_open and not await self._open(line):
                 continue
-            line.reads = [self._queue.popleft() for _ in range(min(len(self._queue), _TOGETHER_MAX))]
+            reads = [self._queue.popleft() for _ in range(min(len(self._queue), _TOGETHER_MAX))]
+            self._out.update(reads)
             line.since = trio.current_time()
             try:
-                await suspended(self._answer(line, [read for read in line.reads if read.task is not None]))
+                await suspended(self._answer(line, [read for read in reads if read.task is not None]))
             except BaseException:
                 line.drop()  # it is in the midst of an answer
                 raise
             finally:
-                line.since, line.reads = None, ()
+                line.since = None
+                self._out.difference_update(reads)
         self._idle.append(line)
 
     async def _open(self, line: ReadConnection) -> bool:
@@ -344,7 +259,7 @@ class LoopReader:
         calls: list[tuple[_Read, BoundStatement]] = []
         try:
             for read in reads:
-                call = _of_one(outcome.capture(line.bind, read.sql, read.bindings))
+                call = of_one(outcome.capture(line.bind, read.sql, read.bindings))
                 if isinstance(call, outcome.Error):
                     read.end_with(call)
                 else:
@@ -366,28 +281,6 @@ class LoopReader:
         if self._away is None:
             self._away_at = trio.current_time()
         self._away = _copy(error)
-
-
-def _of_one(result: outcome.Outcome[T]) -> outcome.Outcome[T]:
-    """Return what came of one statement; raise what is about the connection, or about none."""
-    if isinstance(result, outcome.Error) and (
-        isinstance(result.error, StoreAwayError) or not isinstance(result.error, Exception)
-    ):
-        raise result.error
-    return result
-
-
-async def _ready(socket: int, events: int) -> bool:
-    """Wait until a connection can go on; return whether it can, and was not hung up."""
-    try:
-        if events == select.POLLIN:
-            await trio.lowlevel.wait_readable(socket)
-        else:
-            with trio.move_on_after(_SENDING_S):
-                await trio.lowlevel.wait_writable(socket)
-    except trio.ClosedResourceError:
-        return False
-    return True
 
 
 def _copy(error: DaycareError) -> StoreAwayError:

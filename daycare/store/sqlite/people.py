@@ -207,7 +207,6 @@ class Secrets:
         return self._known.get(name, lambda: self._get(name))
 
     def _get_all(self) -> dict[str, bytes]:
-        """Return one more than are remembered, if there are as many."""
         rows = self._reader.execute("SELECT name, token FROM secrets LIMIT ?", (SECRETS_REMEMBERED_MAX + 1,))
         return {str(name): bytes(token) for name, token in rows}
 
