@@ -5,28 +5,34 @@ import signal
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import Any, Final
 
 import httpx
 import trio
 
-from daycare.store.postgres.connection import PostgresConnection
+from daycare.base.errors import StoreAwayError
+from daycare.base.roles import of_connector
 from daycare.testing.daemon_process import BrokenDaemonError, client_of
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.crash.ledger import Finding, Ledger
-from tests.nodes import judge
-from tests.nodes.cluster import LEASE_S, Cluster, Node
+from tests.nodes import beacon, judge
+from tests.nodes.backlog import Backlog
+from tests.nodes.cluster import Cluster, Node
 from tests.nodes.crowd import Crowd
 from tests.nodes.messenger import SECTION, TelegramCrowd
 from tests.nodes.wants import RULES, Wanting
 
 EPISODES: Final = {
-    "kill": 5,
+    "kill": 3,
+    "revive": 3,
     "pause": 3,
     "cut": 2,
     "mute": 1,
     "deaf": 1,
     "break": 2,
+    "answer": 3,
+    "strand": 1,
     "server": 2,
     "failover": 2,
     "leave": 2,
@@ -34,8 +40,10 @@ EPISODES: Final = {
     "upgrade": 2,
 }
 NAMES: Final = ("a", "b", "c")
+CAMPAIGN_LEASE_S: Final = 4.0
 SETTLE_S: Final = 60.0
-QUIET_S: Final = 90.0  # without the end of any turn, while something waits
+GIVE_UP_S: Final = 900.0  # for what was asked for to be done; what then goes on is late
+_LAST_S: Final = 1.5  # the last reminders are due within it
 _CALM_S: Final = (0.3, 1.5)
 
 
@@ -43,12 +51,23 @@ class Campaign:
     """One cluster and its people."""
 
     def __init__(
-        self, episodes: int, seed: int, *, senders: int = 12, mutant: str = "", skew_ms: int = 0, only: str = ""
+        self,
+        episodes: int,
+        seed: int,
+        *,
+        senders: int = 12,
+        mutant: str = "",
+        skew_ms: int = 0,
+        only: str = "",
+        lease_s: float = CAMPAIGN_LEASE_S,
     ) -> None:
         self.rng = random.Random(f"nodes/{seed}")
         self._episodes, self._seed, self._senders = episodes, seed, senders
         self._mutant, self._skew_ms = mutant, skew_ms
         self._kinds = {only: 1} if only else EPISODES
+        self._lease_s = lease_s
+        self._findings: list[Finding] = []
+        self._spent_s: dict[str, list[float]] = {}  # by kind of episode
         self.ledger = Ledger()
         self.counts: Counter[str] = Counter()
         self.takeovers_s: list[float] = []
@@ -59,13 +78,15 @@ class Campaign:
     async def run(self) -> dict[str, Any]:
         """Run it; return the figures, with what was found."""
         began = time.perf_counter()
-        findings: list[Finding] = []
+        findings = self._findings
         crowd: Crowd | None = None
         figures: dict[str, int] = {}
         try:
             async with FakeTelegram.serve() as telegram, trio.open_nursery() as nursery:
                 section = SECTION.format(base_url=telegram.base_url, base_file_url=telegram.base_file_url)
-                self.cluster = cluster = Cluster(nursery, self._mutant, self._skew_ms, section + RULES)
+                self.cluster = cluster = Cluster(
+                    nursery, self._mutant, self._skew_ms, section + RULES, lease_s=self._lease_s
+                )
                 self.phones = phones = TelegramCrowd(telegram, f"nodes/{self._seed}")
                 await _up(await cluster.add(NAMES[0]))  # it makes the operator
                 for node in [await cluster.add(name) for name in NAMES[1:]]:
@@ -77,6 +98,7 @@ class Campaign:
                     *(lambda: cluster.up, self._senders, f"nodes/{self._seed}", self.ledger),
                     reminded=not self._skew_ms,
                 )
+                cluster.armed.touch()
                 await crowd.prepare()
                 async with client_of(cluster.up[0].home.socket) as client:
                     await phones.prepare(client)
@@ -86,21 +108,27 @@ class Campaign:
                 nursery.start_soon(phones.run)
                 for number in range(self._episodes):
                     await trio.sleep(self.rng.uniform(*_CALM_S))
-                    await self._episode()
+                    since = trio.current_time()
+                    kind = await self._episode()
+                    self._spent_s.setdefault(kind, []).append(trio.current_time() - since)
                     if (number + 1) % 10 == 0:
                         say(f"{number + 1} of {self._episodes} episodes, {len(self.ledger.acknowledged)} messages")
                 crowd.hush()
                 phones.hush()
                 wanting.hush()
-                findings += await self._rest(crowd, wanting)
+                backlog = await self._rest(crowd, wanting)
+                findings += backlog.findings()
                 for node in cluster.up:
                     await node.stop()
                 db = cluster.server.connect()
                 [(versions,)] = db.simple("SELECT count(DISTINCT version) FROM nodes")
-                findings += judge.judge(db, self.ledger, wanting.wanted, cluster.tools, cluster.server.log())
+                judged = judge.judge(db, self.ledger, wanting.wanted, cluster.tools)
+                judged += phones.judge()
+                late = backlog.late(judged)
+                findings += [each for at, each in enumerate(judged) if at not in late]
                 findings += wanting.findings
                 db.close()
-                findings += phones.judge()
+                backlog.close()
                 figures = {
                     "waited_for": crowd.waited,
                     "jobs": len(wanting.wanted.jobs),
@@ -110,11 +138,14 @@ class Campaign:
                     "marked_duplicates": phones.marked,
                     "two_pollers": phones.rivals,
                     "versions": int(str(versions)),
+                    "late": len(late),
                 }
                 nursery.cancel_scope.cancel()
         except* (BrokenDaemonError, httpx.HTTPError, AssertionError) as errors:
             findings += [("broken", repr(error)) for error in errors.exceptions]
         finally:
+            with suppress(StoreAwayError):  # the server may be what is broken
+                findings += judge.of_nodes(self.cluster.server) + beacon.judge(self.cluster.beacon)
             await self._end()
         for kind, what in findings[:20]:
             say(f"{kind}: {what}")
@@ -140,6 +171,7 @@ class Campaign:
             "handover_p99_s": _percentile(self.handovers_s, 99),
             "accepted_p50_s": _percentile(crowd.took_s if crowd else [], 50),
             "accepted_p99_s": _percentile(crowd.took_s if crowd else [], 99),
+            "spent_p50_s": {kind: _percentile(each, 50) for kind, each in sorted(self._spent_s.items())},
             "seconds": round(time.perf_counter() - began, 1),
         }
 
@@ -152,7 +184,7 @@ class Campaign:
 
     # -- episodes ----------------------------------------------------------------------------------------------------
 
-    async def _episode(self) -> None:
+    async def _episode(self) -> str:
         kind = self.rng.choices(list(self._kinds), list(self._kinds.values()))[0]
         self.counts[kind] += 1
         node = self.rng.choice(self.cluster.up)
@@ -162,23 +194,32 @@ class Campaign:
                 await self._took(self.takeovers_s)
                 node.start()
                 await _up(node)
+            case "revive":  # as a service manager does it: before anybody has taken over
+                await node.kill()
+                node.start()
+                await _up(node)
             case "pause":  # it may be in the middle of something when it goes on
                 node.signal(signal.SIGSTOP)
                 node.down = True  # nobody asks it meanwhile
                 await self._took(self.takeovers_s)
-                await trio.sleep(self.rng.uniform(0, LEASE_S))
+                await trio.sleep(self.rng.uniform(0, self._lease_s))
                 node.signal(signal.SIGCONT)
                 node.down = False
             case "cut" | "mute" | "deaf":
                 node.proxy.turn(kind)
-                await trio.sleep(self.rng.uniform(0.3, 3) * LEASE_S)
+                await trio.sleep(self.rng.uniform(0.3, 3) * self._lease_s)
                 node.proxy.turn("open")
             case "break":
                 for each in self.cluster.up:
                     each.proxy.break_lines()
+            case "answer":
+                for _ in range(3):
+                    await self.rng.choice(self.cluster.up).proxy.lose_answer(self._lease_s)
+            case "strand":
+                await self._strand()
             case "server":
                 await trio.to_thread.run_sync(self.cluster.server.stop)
-                await trio.sleep(self.rng.uniform(0, LEASE_S))
+                await trio.sleep(self.rng.uniform(0, self._lease_s))
                 await trio.to_thread.run_sync(self.cluster.server.start)
             case "failover":
                 server = self.cluster.server
@@ -213,6 +254,15 @@ class Campaign:
                 await self._settled()
                 await other.stop()
         await self._settled()
+        return kind
+
+    async def _strand(self) -> None:
+        """Cut off the node that is connected with what needs no server, until others have begun and for a while."""
+        name = await trio.to_thread.run_sync(self.cluster.owner_of, f"role:{of_connector(beacon.BEACON)}")
+        node = next(each for each in self.cluster.up if each.name == name)
+        node.proxy.turn("cut")
+        await trio.sleep(self._lease_s + 3)
+        node.proxy.turn("open")
 
     async def _took(self, into: list[float]) -> None:
         began = trio.current_time()
@@ -225,29 +275,22 @@ class Campaign:
             words = "\n".join(f"-- {node.name}: {node.last_words()}" for node in self.cluster.nodes)
             raise BrokenDaemonError(f"{names} never had all shards; {self.cluster.owners()} have\n{words}")
 
-    async def _rest(self, crowd: Crowd, wanting: Wanting) -> list[Finding]:
-        """Wait until everything is done that was asked for, for as long as any turn ends now and then."""
-        db = self.cluster.server.connect()
-        done, since = -1, trio.current_time()
-        try:
-            while trio.current_time() < since + QUIET_S:
-                left = await trio.to_thread.run_sync(judge.waiting, db)
-                silent = crowd.silent and wanting.silent and not left and not self.phones.unanswered
-                if silent and await self._still_at_rest(db):  # the last reminders are due within it
-                    return []
-                [(ended,)] = await trio.to_thread.run_sync(db.simple, "SELECT count(*) FROM history")
-                if int(str(ended)) != done:
-                    done, since = int(str(ended)), trio.current_time()
-                await trio.sleep(0.25)
-            return [
-                ("broken", f"{left} wait, {self.phones.unanswered} unanswered, and no turn ended for {QUIET_S:g} s")
-            ]
-        finally:
-            db.close()
-
-    async def _still_at_rest(self, db: PostgresConnection) -> bool:
-        await trio.sleep(1.5)
-        return not (self.phones.unanswered or await trio.to_thread.run_sync(judge.waiting, db))
+    async def _rest(self, crowd: Crowd, wanting: Wanting) -> Backlog:
+        """Wait until everything is done that was asked for, or what is left is stuck, or it takes too long."""
+        backlog = Backlog(self.cluster.server.connect())
+        gives_up_at = trio.current_time() + GIVE_UP_S
+        while trio.current_time() < gives_up_at:
+            await trio.to_thread.run_sync(backlog.look)
+            asked = not (crowd.silent and wanting.silent) or self.phones.unanswered
+            if not asked and not backlog.items:
+                await trio.sleep(_LAST_S)
+                await trio.to_thread.run_sync(backlog.look)
+                if not backlog.items and not self.phones.unanswered:
+                    break
+            elif backlog.items and all(map(backlog.is_stuck, backlog.items)):
+                break
+            await trio.sleep(0.25)
+        return backlog
 
 
 async def _up(node: Node) -> None:

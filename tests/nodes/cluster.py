@@ -9,10 +9,12 @@ from typing import Final
 
 import trio
 
+from daycare.store.share import shard_of
 from daycare.store.vault import open_vault
 from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, ThrowawayHome
+from tests.nodes import beacon
 from tests.nodes.newer import make_newer
-from tests.nodes.plugin import MUTANT, SKEW
+from tests.nodes.plugin import ARMED, MUTANT, SKEW
 from tests.nodes.proxy import Proxy
 from tests.nodes.server import DATABASE, Server
 
@@ -34,19 +36,20 @@ kind = "ticks"
 
 [plugins]
 load = ["daycare.testing.tools:plugin", "tests.crash.mind:plugin", "tests.crash.ticks:plugin",
-        "tests.crash.wishes:plugin", "tests.nodes.plugin:plugin"]
-{messenger}"""
+        "tests.crash.wishes:plugin", "tests.nodes.plugin:plugin",
+        "tests.nodes.beacon:plugin"]
+{more}"""
 
 
 class Node:
     """One of them. `down`: it is not running, as somebody wanted it."""
 
     def __init__(
-        self, name: str, folder: Path, key: Path, proxy: Proxy, environment: dict[str, str], messenger: str
+        self, name: str, folder: Path, key: Path, proxy: Proxy, environment: dict[str, str], more: str, lease_s: float
     ) -> None:
         self.name, self.proxy, self.down = name, proxy, True
         (folder / name).mkdir()
-        config = _CONFIG.format(port=proxy.port, database=DATABASE, name=name, lease=LEASE_S, messenger=messenger)
+        config = _CONFIG.format(port=proxy.port, database=DATABASE, name=name, lease=lease_s, more=more)
         self.home = ThrowawayHome(folder / name, config, environment)
         shutil.copy(key, self.home.path / "daycare.key")
         self.process: DaemonProcess | None = None
@@ -82,10 +85,14 @@ class Node:
 class Cluster:
     """The server, and the nodes on it."""
 
-    def __init__(self, nursery: trio.Nursery, mutant: str, skew_ms: int, messenger: str) -> None:
-        self._nursery, self._messenger = nursery, messenger
+    def __init__(
+        self, nursery: trio.Nursery, mutant: str, skew_ms: int, more: str, *, lease_s: float = LEASE_S
+    ) -> None:
+        self._nursery, self._more, self._lease_s = nursery, more, lease_s
         self.folder = Path(tempfile.mkdtemp(prefix="dc-nodes-"))
         self.tools = self.folder / "tools"
+        self.beacon = self.folder / "beacon"
+        self.armed = self.folder / "armed"  # once it exists mutants do wrong
         self._mutant, self._skew_ms = mutant, skew_ms
         self._paths = os.environ.get("PYTHONPATH") or str(REPOSITORY)
         self.server = Server()
@@ -103,8 +110,12 @@ class Cluster:
             "DAYCARE_CRASH_TRIAL": "1",
             SKEW: str(skewed),
             MUTANT: self._mutant,
+            ARMED: str(self.armed),
+            beacon.FILE: str(self.beacon),
+            beacon.NODE: name,
+            "XDG_RUNTIME_DIR": str(self.folder / name),  # where locks are: nodes of different machines share none
         }
-        node = Node(name, self.folder, self.folder / "daycare.key", proxy, environment, self._messenger)
+        node = Node(name, self.folder, self.folder / "daycare.key", proxy, environment, self._more, self._lease_s)
         self.nodes.append(node)
         node.start()
         return node
@@ -132,6 +143,15 @@ class Cluster:
                 await trio.sleep(0.05)
             return True
         return False
+
+    def owner_of(self, user: str) -> str:
+        """Return the node that has a user, or a role."""
+        db = self.server.connect()
+        try:
+            [(node,)] = db.simple(f"SELECT node FROM shards WHERE shard = {shard_of(user)}")
+            return str(node)
+        finally:
+            db.close()
 
     def owners(self) -> set[str | None]:
         """Return who has shards: None stands for nobody, and for who is dead."""

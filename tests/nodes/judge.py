@@ -10,27 +10,15 @@ from typing import Any, Final
 from daycare.store.postgres.connection import PostgresConnection
 from tests.crash.ledger import Finding, Ledger
 from tests.nodes import wants
+from tests.nodes.server import Server
 
-KINDS: Final = ("lost", "doubled", "two_owners", "broken", "deadlocks")
+KINDS: Final = ("lost", "doubled", "two_owners", "stuck", "broken", "deadlocks")
 _DONE: Final = re.compile(r"\b(?:done|ack) (told|asked|first) (s\d+)[- ](\d+)\b")
 _ACK: Final = re.compile(r"\back (\w+) (s\d+) (\d+)\b")
 
 
-def waiting(db: PostgresConnection) -> int:
-    """Return how much is still to be done."""
-    [(inbox, turns, timers, others)] = db.simple(
-        "SELECT (SELECT count(*) FROM inbox WHERE state = 0), (SELECT count(*) FROM turns t WHERE trying > 0 AND NOT"
-        " EXISTS (SELECT 1 FROM history h WHERE h.turn = t.turn)), (SELECT count(*) FROM timers WHERE due_at <"
-        " 1000 * extract(epoch FROM now() + interval '2 h') AND envelope LIKE '%reminded s%'), (SELECT count(*) FROM"
-        " tasks WHERE ended_at IS NULL OR settled = 0) + (SELECT count(*) FROM cron_jobs WHERE next_at IS NOT NULL AND"
-        " removed_at IS NULL) + (SELECT count(*) FROM cron_runs WHERE state IN ('waiting', 'due')) + (SELECT count(*)"
-        " FROM approvals WHERE state = 'pending')"
-    )
-    return sum(int(str(each)) for each in (inbox, turns, timers, others))
-
-
-def judge(db: PostgresConnection, ledger: Ledger, wanted: wants.Wanted, tools: Path, server_log: str) -> list[Finding]:
-    """Return every promise that was broken."""
+def judge(db: PostgresConnection, ledger: Ledger, wanted: wants.Wanted, tools: Path) -> list[Finding]:
+    """Return every promise to people that was broken."""
     found: list[Finding] = list(ledger.findings)
     rows = {
         str(key): (str(state), str(result)) for key, state, result in db.simple("SELECT key, state, result FROM inbox")
@@ -54,10 +42,6 @@ def judge(db: PostgresConnection, ledger: Ledger, wanted: wants.Wanted, tools: P
     found += [
         ("doubled", f"tool: {line} {many} times") for line, many in lines.items() if many > 1 and "charge" in line
     ]
-    for at, shard, node, epoch in db.simple(
-        "SELECT at, shard, node, epoch FROM owned WHERE alive AND node IS NOT NULL"
-    ):
-        found.append(("two_owners", f"shard {shard} was given to {node} (epoch {epoch}) at {at} while another had it"))
     for told in ("told", "asked", "first"):
         names = {"told": "tell", "asked": "ask", "first": "spawn"}
         for sent in ledger.acknowledged:
@@ -65,11 +49,29 @@ def judge(db: PostgresConnection, ledger: Ledger, wanted: wants.Wanted, tools: P
             if it.verb == names[told] and (many := done[told, it.sender, str(it.number)]) != 1:
                 found.append(("lost" if not many else "doubled", f"{it}: {told} {many} times"))
     found += wants.judge(db, wanted, texts, lines)
-    for at, node in db.simple("SELECT at, node FROM stale"):
-        found.append(("two_owners", f"{node} committed at {at}, and had been declared dead"))
-    for at, node in db.simple("SELECT at, node FROM read_on"):
-        found.append(("two_owners", f"{node} read on at {at} over a connector that another has"))
-    found += [("deadlocks", line) for line in server_log.splitlines() if "deadlock detected" in line]
+    return found
+
+
+def of_nodes(server: Server) -> list[Finding]:
+    """Return what the server's triggers have seen: who had what somebody else had, and deadlocks."""
+    found: list[Finding] = []
+    db = server.connect()
+    try:
+        for at, shard, node, epoch in db.simple(
+            "SELECT at, shard, node, epoch FROM owned WHERE alive AND node IS NOT NULL"
+        ):
+            found.append(
+                ("two_owners", f"shard {shard} was given to {node} (epoch {epoch}) at {at} while another had it")
+            )
+        for at, node in db.simple("SELECT at, node FROM stale"):
+            found.append(("two_owners", f"{node} committed at {at}, and had been declared dead"))
+        for at, node in db.simple("SELECT at, node FROM read_on"):
+            found.append(("two_owners", f"{node} read on at {at} over a connector that another has"))
+        for at, node, left_ms in db.simple("SELECT at, node, left_ms FROM early"):
+            found.append(("two_owners", f"{node} was declared dead at {at}, with {left_ms} ms of its lease left"))
+        found += [("deadlocks", line) for line in server.log().splitlines() if "deadlock detected" in line]
+    finally:
+        db.close()
     return found
 
 

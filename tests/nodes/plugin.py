@@ -1,6 +1,7 @@
 """What a node is made to do wrong, loaded as a plugin: its clock is off, or a rule of ours is missing."""
 
 import os
+from pathlib import Path
 
 from daycare.base.clock import SystemClock
 from daycare.plugin import Plugin
@@ -10,6 +11,7 @@ from daycare.store.sqlite import writer
 
 SKEW = "NODES_SKEW_MS"
 MUTANT = "NODES_MUTANT"
+ARMED = "NODES_ARMED"
 
 
 def _skew(by_ms: int) -> None:
@@ -26,10 +28,29 @@ def _never_unsure() -> None:
 
 
 def _own_clock(skew_ms: int) -> None:
-    """Judge the leases of others by this node's clock, which is off."""
-    bury, is_to_divide = members.BURY, members.NodeMembership.is_to_divide
-    members.BURY = bury.replace("clock_timestamp()", f"clock_timestamp() + {skew_ms} * interval '1 ms'")  # type: ignore[misc]
-    members.NodeMembership.is_to_divide = lambda self: is_to_divide(self) or skew_ms > 0  # type: ignore[method-assign]
+    """Judge the leases of others by this node's clock, which is off, once all of them work."""
+    right, divide = members.BURY, members.NodeMembership.divide
+    wrong = right.replace("clock_timestamp()", f"clock_timestamp() + {skew_ms} * interval '1 ms'").replace(
+        " RETURNING", " AND node <> current_setting('daycare.node') RETURNING"
+    )
+    is_to_divide = members.NodeMembership.is_to_divide
+
+    def wrongly(self: members.NodeMembership) -> members.Division:
+        members.BURY = wrong if _is_armed() else right  # type: ignore[misc]
+        return divide(self)
+
+    members.NodeMembership.divide = wrongly  # type: ignore[method-assign]
+    members.NodeMembership.is_to_divide = lambda self: is_to_divide(self) or _is_armed()  # type: ignore[method-assign]
+
+
+def _never_happened() -> None:
+    """Take a commit whose answer was lost for one that has not happened."""
+    reopen = members.NodeMembership.reopen
+    members.NodeMembership.reopen = lambda self: reopen(self) and False  # type: ignore[method-assign]
+
+
+def _is_armed() -> bool:
+    return Path(os.environ[ARMED]).exists()
 
 
 def _free_cursor() -> None:
@@ -48,6 +69,8 @@ match os.environ.get(MUTANT, ""):
         _never_unsure()
     case "own-clock":
         _own_clock(skew)
+    case "never-happened":
+        _never_happened()
     case "free-cursor":
         _free_cursor()
 

@@ -1,4 +1,8 @@
-"""A line between a node and the server, which can be cut: both ways, one way, or with every connection on it."""
+"""A line between a node and the server, which can be cut: both ways, one way, or with every connection on it.
+
+It can also break in the one moment in which the node cannot know whether what it wrote is there: when the server has
+committed, and its answer is under way.
+"""
 
 from contextlib import suppress
 from typing import Final, Literal
@@ -7,6 +11,7 @@ import trio
 
 Way = Literal["open", "cut", "deaf", "mute"]  # mute: the node says nothing to the server; deaf: it hears nothing
 _CHUNK: Final = 65_536
+_COMMITTED: Final = b"C\x00\x00\x00\x0bCOMMIT\x00"  # the server's word that a commit has happened
 
 
 class Proxy:
@@ -22,6 +27,7 @@ class Proxy:
         self._way: Way = "open"
         self._changed = trio.Event()
         self._lines: set[trio.CancelScope] = set()
+        self._loses = False  # the answer to the next commit
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
@@ -38,6 +44,16 @@ class Proxy:
         self._way = way
         changed, self._changed = self._changed, trio.Event()
         changed.set()
+
+    async def lose_answer(self, within_s: float) -> bool:
+        """Break the line that the answer to the next commit comes over; return whether there was one in time."""
+        self._loses = True
+        with trio.move_on_after(within_s):
+            while self._loses:
+                await trio.sleep(0.005)
+            return True
+        self._loses = False
+        return False
 
     def break_lines(self) -> None:
         """End every connection."""
@@ -64,5 +80,8 @@ class Proxy:
                     await self._changed.wait()
                 if self._delay_s and when == "deaf":
                     await trio.sleep(self._delay_s)
+                if self._loses and when == "deaf" and _COMMITTED in data:
+                    self._loses = False
+                    break
                 await to.send_all(data)
         end.cancel()

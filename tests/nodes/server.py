@@ -42,6 +42,13 @@ CREATE FUNCTION daycare.staling() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO daycare.stale VALUES (clock_timestamp(), NEW.node); END IF;
   RETURN NULL; END $$;
 CREATE TRIGGER staling AFTER UPDATE OF batch ON daycare.nodes FOR EACH ROW EXECUTE FUNCTION daycare.staling();
+CREATE TABLE daycare.early (at timestamptz NOT NULL, node text NOT NULL, left_ms bigint NOT NULL);
+CREATE FUNCTION daycare.burying() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF OLD.state = 'alive' AND NEW.state = 'dead' AND OLD.until > clock_timestamp() THEN
+    INSERT INTO daycare.early VALUES (clock_timestamp(), NEW.node,
+      1000 * extract(epoch FROM OLD.until - clock_timestamp())); END IF;
+  RETURN NULL; END $$;
+CREATE TRIGGER burying AFTER UPDATE OF state ON daycare.nodes FOR EACH ROW EXECUTE FUNCTION daycare.burying();
 CREATE TRIGGER owning AFTER UPDATE OF node ON daycare.shards FOR EACH ROW EXECUTE FUNCTION daycare.owning();
 """
 
