@@ -64,6 +64,7 @@ from daycare.inference.pool import Pool
 from daycare.nodes.calls import NodeCalls
 from daycare.nodes.relay import EventRelay
 from daycare.nodes.talk import NodeTalk
+from daycare.nodes.webhook_posts import WEBHOOK_POST, WebhookPosts
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
 from daycare.ops.applying import Applying
@@ -136,9 +137,12 @@ class Kernel:
         store, clock, config = self.store, self.clock, self.live.now
         self.host = Host(store, self.bus, clock, self.intake.receive, self.commands.listed)
         folder = self.home.path / "plugins"
+        posts = WebhookPosts(self.calls.ask if store.share.several else None)
+        self.calls.serve(WEBHOOK_POST, posts.asked)
         around = Surroundings(
             *(folder, clock, store.secrets.get, self.vault.open, self.intake.accept, self.host),
             self.linking.while_had,
+            posts,
         )
         self.extensions = Extensions(config, self.home.path, self.bus, around, self.connectors, plugins)
         self.intake.hearing.append(self.extensions.hooks.accepted)

@@ -5,6 +5,7 @@ Built-in providers, tools and the terminal's connector enter by this door too (e
 
 from array import array
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
@@ -256,6 +257,18 @@ class PluginContext(Protocol):
         Where several nodes share a store that is one at a time: it is cancelled while the account is another node's,
         and begun again here later.
         """
+        ...
+
+    async def hand_on(self, connector: str, body: bytes) -> None:
+        """Hand on what a platform has posted for one of the plugin's connectors; return once it is taken.
+
+        It is taken within `taking`, on whichever node is connected: so each node may listen. What it brings has to be
+        known as the platform's before. Raises what was raised there, and `UnavailableError` where nobody has taken it.
+        """
+        ...
+
+    def taking(self, connector: str, take: Callable[[bytes], Awaitable[None]]) -> AbstractContextManager[None]:
+        """Within it, take what is handed on for one of the plugin's connectors: `take` returns once it is committed."""
         ...
 
     def commands(self) -> Sequence[tuple[str, str]]:

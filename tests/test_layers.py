@@ -48,6 +48,7 @@ SIDEWAYS = {  # within a floor: from, to
     ("daemon", "kernel"),
     ("flow", "agent"),
     ("messenger", "plugin"),
+    ("messenger", "webhook"),
     ("store", "observe"),
     ("__main__", "cli"),
 }

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -14,6 +14,7 @@ from daycare.base.clock import Clock
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BusyError, ConflictError, DaycareError, ForbiddenError, InvalidError
 from daycare.base.limits import BATCH_MAX_ITEMS
+from daycare.nodes.webhook_posts import WebhookPosts
 from daycare.observe import log
 from daycare.observe.redact import hide
 from daycare.plugin import Health, Inbound, Logger, Outcome, Unreadable
@@ -65,6 +66,7 @@ class Surroundings:
     accept: Callable[[Inbound], Awaitable[Receipt]]
     host: ConnectionHost | None = None  # none where plugins are only looked at
     while_connected: Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]] | None = None
+    posts: WebhookPosts = field(default_factory=WebhookPosts)
 
 
 class HostContext:
@@ -173,6 +175,21 @@ class HostContext:
             await run()
         else:
             await self._around.while_connected(connector, run)
+
+    async def hand_on(self, connector: str, body: bytes) -> None:
+        """Hand on what was posted for one of the plugin's connectors."""
+        self._check(connector)
+        await self._around.posts.hand_on(connector, body)
+
+    def taking(self, connector: str, take: Callable[[bytes], Awaitable[None]]) -> AbstractContextManager[None]:
+        """Take what is handed on for one of the plugin's connectors."""
+        self._check(connector)
+
+        async def bounded(body: bytes) -> None:
+            with error_boundary("PLUGIN_FAILED", f"taking what was posted for {connector}"):
+                await take(body)
+
+        return self._around.posts.taking(connector, bounded)
 
     def commands(self) -> Sequence[tuple[str, str]]:
         """Return the chat commands."""

@@ -8,6 +8,7 @@ import hmac
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -16,16 +17,17 @@ import msgspec
 import trio
 
 from daycare.base.errors import DaycareError
+from daycare.messenger.door import WayIn
 from daycare.messenger.json_paths import text_at
+from daycare.messenger.keeping import Connection
 from daycare.plugin import PluginContext
-from daycare.webhook import WebhookBounds, WebhookServer, listening
+from daycare.webhook import WebhookBounds
 from daycare_plugins.slack.health import SlackMonitor
 from daycare_plugins.slack.intake import Payload, SlackIntake
 from daycare_plugins.slack.settings import SlackWorkspaceSettings
 
 BOUNDS: Final = WebhookBounds(body_max_bytes=1024 * 1024, connections_max=16, idle_s=60.0)
 OLD_S: Final = 300.0  # an older signature may have been recorded by somebody: Slack says five minutes
-RETRY_S: Final = 5.0
 CHALLENGE_MAX_CHARS: Final = 256
 SIGNATURE: Final = b"x-slack-signature"
 STAMP: Final = b"x-slack-request-timestamp"
@@ -48,7 +50,7 @@ class SlackHook:
         self,
         path: str,
         proof: Callable[[], str],
-        take: Callable[[Payload], Awaitable[None]],
+        take: Callable[[bytes], Awaitable[None]],
         now_s: Callable[[], float],
     ) -> None:
         self.refused: Counter[str] = Counter()
@@ -82,7 +84,7 @@ class SlackHook:
             fits = challenge.isascii() and challenge.isprintable() and len(challenge) <= CHALLENGE_MAX_CHARS
             return (200, challenge.encode()) if fits else self._no(400, "bad_challenge")
         try:
-            await self._take(payload)
+            await self._take(body)
         except DaycareError:
             return 503, b""
         return 200, b""
@@ -92,8 +94,21 @@ class SlackHook:
         return status, b""
 
 
+def way_in(
+    context: PluginContext,
+    connection: Connection,
+    name: str,
+    settings: SlackWorkspaceSettings,
+    proof: Callable[[], str],
+    told: Callable[[str], None],
+) -> WayIn:
+    """Return what lets Slack in, whichever node is connected; `told` is called with why it cannot come in here."""
+    hook = SlackHook(settings.path, proof, partial(context.hand_on, name), lambda: context.now_ms() / 1000)
+    return WayIn(context, connection, name, settings.listen, lambda _: hook, BOUNDS, told)
+
+
 class SlackEvents:
-    """Receives for one workspace over HTTP, until cancelled. `prepare` is done before the first request is let in."""
+    """Receives for one workspace over HTTP, until cancelled. `prepare` is done before the first request is taken."""
 
     def __init__(
         self,
@@ -101,18 +116,18 @@ class SlackEvents:
         settings: SlackWorkspaceSettings,
         intake: SlackIntake,
         monitor: SlackMonitor,
-        proof: Callable[[], str],
+        name: str,
         prepare: Callable[[], Awaitable[None]],
     ) -> None:
         self._context = context
         self._settings = settings
+        self._name = name
         self._intake = intake
         self._monitor = monitor
         self._prepare = prepare
-        self._hook = SlackHook(settings.path, proof, self._take, lambda: context.now_ms() / 1000)
 
     async def run(self) -> None:
-        """Listen."""
+        """Take what comes in."""
         while True:
             try:
                 await self._prepare()
@@ -122,15 +137,12 @@ class SlackEvents:
         self._monitor.tell(
             "starting", "Slack has not called yet", f"its Request URL has the path {self._settings.path}"
         )
-        await WebhookServer(self._hook, BOUNDS).serve(await listening(self._settings.listen, self._deaf))
+        with self._context.taking(self._name, self._take):
+            await trio.sleep_forever()
 
-    def _deaf(self, reason: str) -> float:
-        self._monitor.tell("away", reason, "choose another `listen` in [plugins.slack]")
-        return RETRY_S
-
-    async def _take(self, payload: Payload) -> None:
+    async def _take(self, body: bytes) -> None:
         try:
-            await self._intake.take([payload])
+            await self._intake.take([payload_of(body)])
         except DaycareError as error:
             self._monitor.trouble(error)
             raise

@@ -22,6 +22,7 @@ def _setup(context: PluginContext) -> Plugin:
     async def start(context: PluginContext) -> None:
         async with trio.open_nursery() as nursery:
             for task in tasks:
+                nursery.start_soon(task.listen)
                 nursery.start_soon(context.while_connected, task.name, task.run)
 
     async def health(context: PluginContext) -> str:

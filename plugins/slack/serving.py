@@ -1,6 +1,5 @@
 """Serving one workspace with its tokens: the client, who we are there, and the way in. Importing this is heavy."""
 
-from functools import partial
 from typing import Any, Final
 
 import trio
@@ -70,9 +69,8 @@ class SlackServing:
                 await self._learn_who(api, intake)
 
         if self._settings.events_url:
-            proof = partial(self._secret, self._secrets.signing_secret)
-
-            await SlackEvents(self._context, self._settings, intake, self._monitor, proof, prepare).run()
+            name = self._connector.name
+            await SlackEvents(self._context, self._settings, intake, self._monitor, name, prepare).run()
             return
         try:
             from daycare_plugins.slack.socket_mode import SocketMode

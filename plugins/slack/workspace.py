@@ -11,8 +11,11 @@ from daycare_plugins.slack.settings import NAME, SlackSecrets, SlackWorkspaceSet
 
 if TYPE_CHECKING:
     from daycare_plugins.slack.connector import SlackConnector
+    from daycare_plugins.slack.health import SlackMonitor
 
 SERVING: Final = "daycare_plugins.slack.serving"  # imported with the first token
+EVENTS: Final = "daycare_plugins.slack.events"
+DEAF: Final = "choose another `listen` in [plugins.slack]"
 MANNER: Final = (
     "Your answers are read in Slack: bold, italics, struck text, lists, links, quotes and code of Markdown arrive "
     "as such, tables as text. A message has at most 3,000 characters; longer answers come as several. Slack takes what "
@@ -38,6 +41,8 @@ class WorkspaceTask:
         self._settings = settings
         self._transport = transport
         self._state = "off"
+        self._monitor: SlackMonitor | None = None  # while it is served here
+        self._deaf = ""  # why Slack cannot post to this node
 
     @property
     def state(self) -> str:
@@ -47,6 +52,21 @@ class WorkspaceTask:
     async def run(self) -> None:
         """Serve until cancelled. Raises nothing: what goes wrong is told as this workspace's state."""
         await keep(self, "SLACK_CRASHED", f"serving {self.name}")
+
+    async def listen(self) -> None:
+        """Let Slack in if it is to post, also while another node is connected, until cancelled."""
+        if self._settings.events_url:
+            events = await imported(EVENTS)
+            way_in = events.way_in(self._context, self, self.name, self._settings, self._proof, self._is_deaf)
+            await way_in.run()
+
+    def _proof(self) -> str:
+        return stored(self._context, self._secrets.signing_secret)[0]
+
+    def _is_deaf(self, why: str) -> None:
+        self._deaf = why
+        if why and self._monitor is not None:
+            self._monitor.tell("away", why, DEAF)
 
     def credential(self) -> tuple[str, str]:
         """Return both tokens as one, empty where one is missing, and why."""
@@ -84,7 +104,13 @@ class WorkspaceTask:
 
         monitor = SlackMonitor(self._report)
         connector = self.connector.made()
-        await serving.serve(self._context, self._settings, self._secrets, connector, monitor, self._transport)
+        self._monitor = monitor
+        try:
+            if self._deaf:
+                monitor.tell("away", self._deaf, DEAF)
+            await serving.serve(self._context, self._settings, self._secrets, connector, monitor, self._transport)
+        finally:
+            self._monitor = None
 
     def _make(self) -> "SlackConnector":
         from daycare_plugins.slack.connector import SlackConnector

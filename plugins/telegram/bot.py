@@ -14,9 +14,11 @@ from daycare_plugins.telegram import health
 from daycare_plugins.telegram.settings import BotSettings
 
 if TYPE_CHECKING:
+    from daycare.messenger.door import WayIn
     from daycare_plugins.telegram.connector import TelegramConnector
 
 SERVING: Final = "daycare_plugins.telegram.serving"  # half a second; imported with the first token
+WEBHOOK: Final = "daycare_plugins.telegram.webhook"
 MANNER: Final = (
     "Your answers are read in Telegram: headings, bold, italics, lists, tables, links, quotes and code of "
     "Markdown arrive as such. A message has at most 4,096 characters; longer answers come as several."
@@ -37,10 +39,18 @@ class BotTask:
         self._secret = secret
         self._settings = settings
         self._transport = transport
+        self._way_in: WayIn | None = None
 
     async def run(self) -> None:
         """Serve until cancelled. Raises nothing: what goes wrong is told as this bot's state."""
         await keep(self, "TELEGRAM_CRASHED", f"running the bot {self.name}")
+
+    async def listen(self) -> None:
+        """Let Telegram in if it is to post, also while another node is connected, until cancelled."""
+        if self._settings.webhook_url:
+            webhook = await imported(WEBHOOK)
+            self._way_in = webhook.way_in(self._context, self, self.name, self._settings)
+            await self._way_in.run()
 
     def credential(self) -> tuple[str, str]:
         """Return the stored token, empty if there is none, and why."""
@@ -62,7 +72,11 @@ class BotTask:
     async def serve(self, token: str) -> None:
         """Receive and send with a token."""
         serving = await imported(SERVING)
-        await serving.serve(self._context, self._settings, self.connector.made(), self.monitor, token, self._transport)
+        made = self.connector.made()
+        await serving.serve(self._context, self._settings, made, self.monitor, token, self._transport, self._deaf)
+
+    def _deaf(self) -> str:
+        return self._way_in.deaf if self._way_in is not None else ""
 
     def _make(self) -> "TelegramConnector":
         from daycare_plugins.telegram.connector import TelegramConnector

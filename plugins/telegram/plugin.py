@@ -22,6 +22,7 @@ def _setup(context: PluginContext) -> Plugin:
     async def start(context: PluginContext) -> None:
         async with trio.open_nursery() as nursery:
             for bot in bots:
+                nursery.start_soon(bot.listen)
                 nursery.start_soon(context.while_connected, bot.name, bot.run)
 
     async def health(context: PluginContext) -> str:

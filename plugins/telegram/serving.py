@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 import httpx
 import trio
@@ -19,7 +20,7 @@ from daycare_plugins.telegram.overheard import Overheard
 from daycare_plugins.telegram.polling import Polling
 from daycare_plugins.telegram.reading import Bot, ReadingRules
 from daycare_plugins.telegram.settings import BotSettings
-from daycare_plugins.telegram.webhook import Webhook
+from daycare_plugins.telegram.webhook import Webhook, secret_of
 
 
 class TelegramServing:
@@ -32,12 +33,14 @@ class TelegramServing:
         connector: TelegramConnector,
         monitor: Monitor,
         client: TelegramClient,
+        deaf: Callable[[], str],
     ) -> None:
         self._context = context
         self._settings = settings
         self._connector = connector
         self._monitor = monitor
         self._client = client
+        self._deaf = deaf
         self._known_who = trio.Event()
         rules = ReadingRules(
             connector=connector.name,
@@ -46,7 +49,7 @@ class TelegramServing:
         )
         self._intake = TelegramIntake(context, rules, connector.known, connector, Overheard(settings.group_context))
 
-    async def run(self, bot: str) -> None:
+    async def run(self, bot: str, token: str) -> None:
         """Receive and send until cancelled; `bot` names it for the lock."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._intake.run)
@@ -60,19 +63,21 @@ class TelegramServing:
                         continue
                     except OSError as error:  # others are then found by their polls only
                         self._context.log.warning("telegram_not_locked", connector=self._connector.name, why=str(error))
-                    await self._way().run()
+                    await self._way(token).run()
 
     def _owner(self) -> str:
         return f"process {os.getpid()}, home {self._context.data.parent.parent}"
 
-    def _way(self) -> Polling | Webhook:
+    def _way(self, token: str) -> Polling | Webhook:
         if self._settings.webhook_url:
             return Webhook(
                 self._client,
                 self._intake,
                 self._monitor,
                 url=self._settings.webhook_url,
-                listen=self._settings.webhook_listen,
+                secret=secret_of(token, self._settings.webhook_url),
+                taking=partial(self._context.taking, self._connector.name),
+                deaf=self._deaf,
                 prepare=self._learn_who,
                 now_ms=self._context.now_ms,
             )
@@ -109,8 +114,9 @@ async def serve(
     monitor: Monitor,
     token: str,
     transport: Callable[[], httpx.AsyncBaseTransport] | None,
+    deaf: Callable[[], str] = str,
 ) -> None:
-    """Serve a bot until cancelled."""
+    """Serve a bot until cancelled; `deaf` is why its webhook cannot be reached here, empty if it can."""
     made = TelegramClient(
         token,
         base_url=settings.bot_url,
@@ -121,8 +127,8 @@ async def serve(
     async with made as client:
         await connector.open(client)
         try:
-            await TelegramServing(context, settings, connector, monitor, client).run(
-                f"{settings.bot_url}|{token.split(':')[0]}"
+            await TelegramServing(context, settings, connector, monitor, client, deaf).run(
+                f"{settings.bot_url}|{token.split(':')[0]}", token
             )
         finally:
             connector.close()

@@ -1,13 +1,17 @@
 """Webhook mode: Telegram posts updates to us. What is promised is the same as with polling.
 
 A request is answered 200 only when its update is committed; anything else makes Telegram send it again. The secret that
-it has to show is made anew with each start and told to Telegram over the API alone, so nobody has to keep it. Telegram
-sends one chat's updates one after another, so the parts of an album come apart unless they come at the same time.
+it has to show is made of the bot's token and told to Telegram over the API alone, so nobody has to keep it, and each
+node knows it: any of them lets Telegram in, and the one that is connected takes what comes. Telegram sends one chat's
+updates one after another, so the parts of an album come apart unless they come at the same time.
 """
 
+import base64
+import hmac
 import json
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -16,12 +20,15 @@ import trio
 
 from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare.base.secrecy import hide
-from daycare.webhook import WebhookServer, listening
+from daycare.messenger.door import WayIn
+from daycare.messenger.keeping import Connection
+from daycare.plugin import PluginContext
 from daycare_plugins.telegram import albums, health
 from daycare_plugins.telegram.client import TelegramClient
-from daycare_plugins.telegram.http_in import BOUNDS, TelegramHook
+from daycare_plugins.telegram.http_in import BOUNDS, Take, TelegramHook
 from daycare_plugins.telegram.intake import TelegramIntake
 from daycare_plugins.telegram.reading import UPDATES
+from daycare_plugins.telegram.settings import BotSettings
 
 CONNECTIONS: Final = 20  # that Telegram may use at the same time
 LOOK_S: Final = 30.0  # between two looks at how Telegram finds us
@@ -41,7 +48,7 @@ class _Waiting:
 
 
 class Webhook:
-    """Receives for one bot, until cancelled."""
+    """Receives for one bot, until cancelled; `taking` has what is let in taken, `deaf` is why nothing comes in here."""
 
     def __init__(
         self,
@@ -50,7 +57,9 @@ class Webhook:
         monitor: health.Monitor,
         *,
         url: str,
-        listen: str,
+        secret: str,
+        taking: Callable[[Take], AbstractContextManager[None]],
+        deaf: Callable[[], str],
         prepare: Callable[[], Awaitable[None]],
         now_ms: Callable[[], int],
     ) -> None:
@@ -58,11 +67,12 @@ class Webhook:
         self._intake = intake
         self._monitor = monitor
         self._url = url
-        self._listen = listen
+        self._secret = secret
+        self._taking = taking
+        self._deaf = deaf
         self._prepare = prepare
+        self._prepared = trio.Event()  # who we are is known: before that no update can be read
         self._now_ms = now_ms
-        self._secret = secrets.token_urlsafe(32)
-        hide(self._secret)
         self._waiting: list[_Waiting] = []
         self._news = trio.Event()
         self._set = False
@@ -70,15 +80,11 @@ class Webhook:
 
     async def run(self) -> None:
         """Receive. Whatever happens to the connection or the store, it goes on."""
-        server = WebhookServer(TelegramHook(urlsplit(self._url).path or "/", self._secret, self._posted), BOUNDS)
-        listeners = await listening(self._listen, self._deaf)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(server.serve, listeners)
-            nursery.start_soon(self._commit)
             nursery.start_soon(self._watch)
-
-    def _deaf(self, reason: str) -> float:
-        return self._monitor.trouble(UnavailableError("TELEGRAM_LISTEN", reason, hint="choose another webhook_listen"))
+            await self._prepared.wait()
+            with self._taking(self._posted):
+                await self._commit()
 
     # -- updates -----------------------------------------------------------------------------------------------------
 
@@ -142,6 +148,7 @@ class Webhook:
     async def _look(self) -> None:
         if not self._set:
             await self._prepare()
+            self._prepared.set()
             await self._client.call(
                 "setWebhook",
                 url=self._url,
@@ -155,6 +162,8 @@ class Webhook:
         if info.get("url") != self._url:
             self._set = False
             raise ConflictError("TELEGRAM_WEBHOOK_LOST", "the webhook was set to another address, or removed")
+        if deaf := self._deaf():
+            raise UnavailableError("TELEGRAM_LISTEN", deaf, hint="choose another webhook_listen")
         pending, failed_s = info.get("pending_update_count") or 0, info.get("last_error_date") or 0
         if pending and failed_s * 1000 > self._received_ms:
             raise UnavailableError(
@@ -164,6 +173,25 @@ class Webhook:
                 hint="is the address that Telegram calls reachable, with a certificate that it trusts?",
             )
         self._monitor.up()
+
+
+def secret_of(token: str, url: str) -> str:
+    """Return what Telegram has to show that posts for the bot with this token."""
+    made = base64.urlsafe_b64encode(hmac.digest(token.encode(), f"daycare webhook {url}".encode(), "sha256")).decode()
+    secret = made.rstrip("=")
+    hide(secret)
+    return secret
+
+
+def way_in(context: PluginContext, connection: Connection, name: str, settings: BotSettings) -> WayIn:
+    """Return what lets Telegram in."""
+    url = settings.webhook_url
+    path = urlsplit(url).path or "/"
+
+    def hook(token: str) -> TelegramHook:
+        return TelegramHook(path, secret_of(token, url), partial(context.hand_on, name))
+
+    return WayIn(context, connection, name, settings.webhook_listen, hook, BOUNDS)
 
 
 def _decoded(body: bytes) -> dict[str, Any]:

@@ -2,16 +2,23 @@
 
 import hashlib
 import hmac
+import math
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs
 
 import h11
+import trio
 
 from daycare.base.errors import DaycareError
+from daycare.messenger.door import WayIn
+from daycare.messenger.keeping import Connection, stored
+from daycare.plugin import PluginContext
 from daycare.webhook import WebhookBounds
+from daycare_plugins.whatsapp_cloud.settings import APP_SECRET, CONNECTOR, VERIFY_TOKEN, CloudSettings
 
 BOUNDS: Final = WebhookBounds(
     body_max_bytes=3 * 1024 * 1024,  # what Meta says that a request may have; usual are a few kilobytes
@@ -21,6 +28,8 @@ BOUNDS: Final = WebhookBounds(
 CHALLENGE_MAX_CHARS: Final = 256  # Meta's is a number of ten digits
 SIGNATURE: Final = b"x-hub-signature-256"
 _SIGNED: Final = re.compile(rb"sha256=([0-9a-fA-F]{64})")
+
+REFUSED_LOG_S: Final = 60.0  # between two lines about requests that were not let in
 
 Take = Callable[[bytes], Awaitable[None]]
 
@@ -92,6 +101,32 @@ class CloudHook:
         self.refused[why] += 1
         self._on_refused(why)
         return status, b""
+
+
+def way_in(
+    context: PluginContext,
+    connection: Connection,
+    settings: CloudSettings,
+    told: Callable[[str], None],
+) -> tuple[WayIn, CloudHook]:
+    """Return what lets Meta in, whichever node is connected; `told` is called with why it cannot come in here."""
+    logged_at = -math.inf
+
+    def refused(why: str) -> None:
+        nonlocal logged_at
+        now = trio.current_time()
+        if now - logged_at >= REFUSED_LOG_S:
+            logged_at = now
+            context.log.warning("whatsapp_request_refused", why=why, so_far=hook.refused.total())
+
+    hook = CloudHook(
+        settings.path,
+        lambda: stored(context, APP_SECRET)[0],
+        lambda: stored(context, VERIFY_TOKEN)[0],
+        partial(context.hand_on, CONNECTOR),
+        refused,
+    )
+    return WayIn(context, connection, CONNECTOR, settings.listen, lambda _: hook, BOUNDS, told), hook
 
 
 def _signature(request: h11.Request) -> bytes | None:

@@ -3,8 +3,9 @@
 Nothing here costs memory before a token is stored: the client and the renderer are imported by then.
 """
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import trio
 from msgspec.structs import replace
 
 from daycare.base.connector import Health
@@ -14,7 +15,12 @@ from daycare.plugin import Plugin, PluginContext
 from daycare_plugins.whatsapp_cloud.settings import CONNECTOR, NAME, CloudSettings
 from daycare_plugins.whatsapp_cloud.setup import STEP
 
+if TYPE_CHECKING:
+    from daycare.messenger.door import WayIn
+    from daycare_plugins.whatsapp_cloud.http_in import CloudHook
+
 SERVING: Final = "daycare_plugins.whatsapp_cloud.serving"  # imported with the first token
+HTTP_IN: Final = "daycare_plugins.whatsapp_cloud.http_in"
 
 
 class CloudTask:
@@ -28,6 +34,8 @@ class CloudTask:
         self._context = context
         self._settings = settings
         self._transport = transport
+        self._deaf = ""  # why Meta cannot post to this node
+        self._made: tuple[WayIn, CloudHook] | None = None
 
     @property
     def state(self) -> str:
@@ -37,6 +45,22 @@ class CloudTask:
     async def run(self) -> None:
         """Serve until cancelled; what goes wrong is told as the connection's state."""
         await keep(self, "WHATSAPP_CRASHED", "serving the number")
+
+    async def listen(self) -> None:
+        """Let Meta in, also while another node is connected, until cancelled."""
+        way_in, _ = await self._entrance()
+        await way_in.run()
+
+    async def _entrance(self) -> "tuple[WayIn, CloudHook]":
+        http_in = await imported(HTTP_IN)
+        if self._made is None:
+            self._made = http_in.way_in(self._context, self, self._settings, self._is_deaf)
+        return self._made
+
+    def _is_deaf(self, why: str) -> None:
+        self._deaf = why
+        if self.serving is not None:
+            self.serving.deaf(why)
 
     def credential(self) -> tuple[str, str]:
         """Return whether there is a token. The client reads it for each call, so another one needs nothing."""
@@ -59,7 +83,9 @@ class CloudTask:
     async def serve(self, credential: str) -> None:
         """Receive and send."""
         module = await imported(SERVING)
-        self.serving = module.CloudServing(self._context, self._settings, self.connector, self._transport)
+        _, hook = await self._entrance()
+        self.serving = module.CloudServing(self._context, self._settings, self.connector, hook, self._transport)
+        self.serving.deaf(self._deaf)
         await self.serving.run()
 
     def _tell(self, state: Any, reason: str, hint: str) -> None:
@@ -72,8 +98,10 @@ def _setup(context: PluginContext) -> Plugin:
         return plugin
     task = CloudTask(context, settings)
 
-    async def start(_: PluginContext) -> None:
-        await task.run()
+    async def start(context: PluginContext) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(task.listen)
+            nursery.start_soon(context.while_connected, CONNECTOR, task.run)
 
     async def health(_: PluginContext) -> str:
         return f"{CONNECTOR}: {task.state}"
@@ -87,4 +115,5 @@ plugin = Plugin(
     config=CloudSettings,
     setup=_setup,
     wizard=STEP,
+    by_connector=True,
 )

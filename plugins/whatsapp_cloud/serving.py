@@ -3,7 +3,6 @@
 `up` is said only with proof: a signed request of Meta's came in, or one of our own did by the public address.
 """
 
-import math
 import secrets
 from typing import Any, Final
 
@@ -15,14 +14,13 @@ from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.messenger.json_paths import text_at
 from daycare.messenger.text import one_line
 from daycare.plugin import PluginContext
-from daycare.webhook import WebhookServer, listening
 from daycare_plugins.whatsapp_cloud.client import Graph
 from daycare_plugins.whatsapp_cloud.connector import CloudConnector
 from daycare_plugins.whatsapp_cloud.failures import REFUSED
-from daycare_plugins.whatsapp_cloud.http_in import BOUNDS, SIGNATURE, CloudHook, signature
+from daycare_plugins.whatsapp_cloud.http_in import SIGNATURE, CloudHook, signature
 from daycare_plugins.whatsapp_cloud.intake import PROBE, CloudIntake, Recent
 from daycare_plugins.whatsapp_cloud.receipts import Receipts
-from daycare_plugins.whatsapp_cloud.settings import APP_SECRET, VERIFY_TOKEN, CloudSettings
+from daycare_plugins.whatsapp_cloud.settings import APP_SECRET, DEAF, VERIFY_TOKEN, CloudSettings
 from daycare_plugins.whatsapp_cloud.settings import CONNECTOR as NAME
 from daycare_plugins.whatsapp_cloud.settings import NAME as SECRET
 
@@ -31,7 +29,6 @@ LOOK_MIN_S: Final = 5.0  # after trouble; it doubles up to the above
 HEARD_FRESH_S: Final = 600.0  # a request of Meta's proves for so long that its way to us is open
 HEARD_STEP_MS: Final = 3_600_000  # how often it is remembered that Meta has called
 HEARD: Final = "heard"  # the name under which that is remembered
-REFUSED_LOG_S: Final = 60.0  # between two lines about requests that were not let in
 
 
 class CloudServing:
@@ -42,6 +39,7 @@ class CloudServing:
         context: PluginContext,
         settings: CloudSettings,
         connector: CloudConnector,
+        hook: CloudHook,
         transport: Any = None,
     ) -> None:
         self.receipts = Receipts(context, NAME)
@@ -53,15 +51,11 @@ class CloudServing:
         self.intake = CloudIntake(
             context, NAME, settings.phone_number_id, connector.people, self.receipts, self._recent, connector
         )
-        self._hook = CloudHook(
-            settings.path, lambda: self._secret(APP_SECRET), lambda: self._secret(VERIFY_TOKEN), self._take, self._no
-        )
-        self.server = WebhookServer(self._hook, BOUNDS)
+        self._hook = hook
         self._told: Health | None = None
         self._heard_at: float | None = None  # by trio's clock, in this run
         self._heard_ms = 0  # remembered
         self._store_away = ""
-        self._logged_at = -math.inf
         self._began = trio.current_time()
 
     @property
@@ -84,7 +78,8 @@ class CloudServing:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self.intake.run)
                     nursery.start_soon(self._look, graph)
-                    await self.server.serve(await listening(self._settings.listen, self._deaf))
+                    with self._context.taking(NAME, self._take):
+                        await trio.sleep_forever()
             finally:
                 self._connector.close()
 
@@ -94,9 +89,10 @@ class CloudServing:
         except DaycareError:
             return ""
 
-    def _deaf(self, reason: str) -> float:
-        self._tell("away", reason, "choose another `listen` in [plugins.whatsapp_cloud]")
-        return LOOK_MIN_S
+    def deaf(self, why: str) -> None:
+        """Tell why Meta cannot post to this node; empty: it can."""
+        if why:
+            self._tell("away", why, DEAF)
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
@@ -118,13 +114,6 @@ class CloudServing:
             await self._context.remember(NAME, HEARD, str(now_ms))
         if self._connector.who is not None:
             self._tell("up")
-
-    def _no(self, why: str) -> None:
-        """Say that somebody was not let in, without their filling the log."""
-        now = trio.current_time()
-        if now - self._logged_at >= REFUSED_LOG_S:
-            self._logged_at = now
-            self._context.log.warning("whatsapp_request_refused", why=why, so_far=sum(self._hook.refused.values()))
 
     # -- how it goes -------------------------------------------------------------------------------------------------
 

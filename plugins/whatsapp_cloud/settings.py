@@ -12,6 +12,7 @@ NAME: Final = "whatsapp_cloud"  # of the plugin, and of the secret that is the a
 CONNECTOR: Final = "whatsapp-cloud"
 APP_SECRET: Final = f"{NAME}.app_secret"
 VERIFY_TOKEN: Final = f"{NAME}.verify_token"
+DEAF: Final = "choose another `listen` in [plugins.whatsapp_cloud]"
 
 _Url = Annotated[str, Meta(pattern=r"^https?://[^/\s?#@]+[^\s?#@]*$")]
 _Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9.-]+$")]

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -83,12 +84,19 @@ class Node:
 
 
 class Cluster:
-    """The server, and the nodes on it."""
+    """The server, and the nodes on it; `more` is what their settings say besides, the same or by the node's name."""
 
     def __init__(
-        self, nursery: trio.Nursery, mutant: str, skew_ms: int, more: str, *, lease_s: float = LEASE_S
+        self,
+        nursery: trio.Nursery,
+        mutant: str,
+        skew_ms: int,
+        more: str | Callable[[str], str],
+        *,
+        lease_s: float = LEASE_S,
     ) -> None:
-        self._nursery, self._more, self._lease_s = nursery, more, lease_s
+        self._nursery, self._lease_s = nursery, lease_s
+        self._more = more if callable(more) else lambda name: more
         self.folder = Path(tempfile.mkdtemp(prefix="dc-nodes-"))
         self.tools = self.folder / "tools"
         self.beacon = self.folder / "beacon"
@@ -115,7 +123,7 @@ class Cluster:
             beacon.NODE: name,
             "XDG_RUNTIME_DIR": str(self.folder / name),  # where locks are: nodes of different machines share none
         }
-        node = Node(name, self.folder, self.folder / "daycare.key", proxy, environment, self._more, self._lease_s)
+        node = Node(name, self.folder, self.folder / "daycare.key", proxy, environment, self._more(name), self._lease_s)
         self.nodes.append(node)
         node.start()
         return node

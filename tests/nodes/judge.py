@@ -14,6 +14,7 @@ from tests.nodes.server import Server
 
 KINDS: Final = ("lost", "doubled", "two_owners", "stuck", "broken", "deadlocks")
 _DONE: Final = re.compile(r"\b(?:done|ack) (told|asked|first) (s\d+)[- ](\d+)\b")
+_REFUSED: Final = re.compile(r"\back (?:tell|ask|spawn) (s\d+) (\d+) error")
 _ACK: Final = re.compile(r"\back (\w+) (s\d+) (\d+)\b")
 
 
@@ -25,6 +26,7 @@ def judge(db: PostgresConnection, ledger: Ledger, wanted: wants.Wanted, tools: P
     }
     texts = [text for (messages,) in db.simple("SELECT messages FROM history") for text in _said(str(messages))]
     done = Counter(match.groups() for text in texts for match in _DONE.finditer(text))
+    refused = {match.groups() for text in texts for match in _REFUSED.finditer(text)}  # agents who wrote too much
     acks = Counter(match.groups() for text in texts for match in _ACK.finditer(text))
     for sent in ledger.acknowledged:
         errand = sent.errand
@@ -46,7 +48,8 @@ def judge(db: PostgresConnection, ledger: Ledger, wanted: wants.Wanted, tools: P
         names = {"told": "tell", "asked": "ask", "first": "spawn"}
         for sent in ledger.acknowledged:
             it = sent.errand
-            if it.verb == names[told] and (many := done[told, it.sender, str(it.number)]) != 1:
+            many = done[told, it.sender, str(it.number)]
+            if it.verb == names[told] and many != 1 and not (many == 0 and (it.sender, str(it.number)) in refused):
                 found.append(("lost" if not many else "doubled", f"{it}: {told} {many} times"))
     found += wants.judge(db, wanted, texts, lines)
     return found

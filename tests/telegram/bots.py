@@ -1,7 +1,7 @@
 """A bot without a daemon: the plugin's own task over the fake server, and a host that remembers what it was told."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import trio
 
 from daycare.base.connector import Connector, Health, Inbound, Outcome, Outgoing, Unreadable
 from daycare.base.errors import DaycareError
+from daycare.nodes.webhook_posts import WebhookPosts
 from daycare.testing.memory_network import MemoryNetwork
 from daycare_plugins.telegram.bot import BotTask
 from daycare_plugins.telegram.settings import BotSettings
@@ -40,6 +41,7 @@ class Host:
         self.cost_s = 0.0
         self.log = structlog.get_logger()
         self._folder = folder
+        self._posts = WebhookPosts()
 
     @property
     def data(self) -> Path:
@@ -100,6 +102,12 @@ class Host:
     async def while_connected(self, connector: str, run: Callable[[], Awaitable[None]]) -> None:
         await run()
 
+    async def hand_on(self, connector: str, body: bytes) -> None:
+        await self._posts.hand_on(connector, body)
+
+    def taking(self, connector: str, take: Callable[[bytes], Awaitable[None]]) -> AbstractContextManager[None]:
+        return self._posts.taking(connector, take)
+
     def commands(self) -> Sequence[tuple[str, str]]:
         return [("help", "What you can say"), ("stop", "Stop what is running")]
 
@@ -115,6 +123,7 @@ async def bot_over(
     chosen = BotSettings(base_url=server.base_url, base_file_url=server.base_file_url, **settings)
     bot = BotTask(host, "telegram", "telegram", chosen, network.transport if network is not None else None)
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(bot.listen)
         nursery.start_soon(bot.run)
         yield bot
         nursery.cancel_scope.cancel()
