@@ -10,6 +10,9 @@ from typing import Final
 
 import trio
 
+from daycare.base.errors import StoreAwayError
+from daycare.store.postgres.connection import PostgresConnection
+from daycare.store.postgres.cursor import Row
 from daycare.store.share import shard_of
 from daycare.store.vault import open_vault
 from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, ThrowawayHome
@@ -105,6 +108,7 @@ class Cluster:
         self._paths = os.environ.get("PYTHONPATH") or str(REPOSITORY)
         self.server = Server()
         self.nodes: list[Node] = []
+        self._line: tuple[str, PostgresConnection] | None = None
         open_vault(self.folder / "daycare.key")
 
     async def add(self, name: str) -> Node:
@@ -154,28 +158,33 @@ class Cluster:
 
     def owner_of(self, user: str) -> str:
         """Return the node that has a user, or a role."""
-        db = self.server.connect()
-        try:
-            [(node,)] = db.simple(f"SELECT node FROM shards WHERE shard = {shard_of(user)}")
-            return str(node)
-        finally:
-            db.close()
+        [(node,)] = self._ask(f"SELECT node FROM shards WHERE shard = {shard_of(user)}")
+        return str(node)
 
     def owners(self) -> set[str | None]:
         """Return who has shards: None stands for nobody, and for who is dead."""
-        db = self.server.connect()
+        return {
+            None if node is None or alive != "t" else str(node)
+            for node, alive in self._ask(
+                "SELECT DISTINCT s.node, n.state = 'alive' AND n.working AND s.epoch = n.epoch"
+                " AND n.until > now() FROM shards s LEFT JOIN nodes n ON n.node = s.node"
+            )
+        }
+
+    def _ask(self, sql: str) -> list[Row]:
+        """Ask the server, over a connection that is kept until it breaks, or another server has taken over."""
+        at = self.server.socket
+        if self._line is None or self._line[0] != at or not self._line[1].is_open:
+            self._line = at, self.server.connect()
         try:
-            return {
-                None if node is None or alive != "t" else str(node)
-                for node, alive in db.simple(
-                    "SELECT DISTINCT s.node, n.state = 'alive' AND n.working AND s.epoch = n.epoch"
-                    " AND n.until > now() FROM shards s LEFT JOIN nodes n ON n.node = s.node"
-                )
-            }
-        finally:
-            db.close()
+            return self._line[1].simple(sql)
+        except StoreAwayError:  # the server has started again since
+            self._line = at, self.server.connect()
+            return self._line[1].simple(sql)
 
     def remove(self) -> None:
         """Delete everything."""
+        if self._line is not None:
+            self._line[1].close()
         shutil.rmtree(self.folder)
         shutil.rmtree(self.server.folder, ignore_errors=True)
