@@ -1,6 +1,7 @@
 """Files that a node needs which is not connected with the messenger that has them: another fetches them for it."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 import trio
@@ -12,6 +13,7 @@ from daycare.store.sqlite.store import Store
 
 _WANTED: Final = "wanted-files"  # in the place of a connector's name: what is remembered is (file, user)
 _FAILED: Final = "!"
+_REASON_MAX_CHARS: Final = 500
 _ASK_S: Final = 0.25
 _LOOK_S: Final = 0.5
 _AT_ONCE: Final = 8
@@ -29,6 +31,8 @@ async def wanted(store: Store, file_id: int, user: str, deadline_s: float) -> No
             if said.startswith(_FAILED):
                 reason = said.removeprefix(_FAILED)
                 break
+            if not said:  # somebody else who wants it was told that it failed
+                await store.intake.remember(_WANTED, name, user)
             await trio.sleep(_ASK_S)
         else:
             return
@@ -54,23 +58,21 @@ class WantedFiles:
         async with trio.open_nursery() as nursery:
             while True:
                 for name, user in (await with_retry(lambda: self._store.intake.recall_all(_WANTED, ""))).items():
-                    new = name not in self._under_way and not user.startswith(_FAILED)
-                    if new and len(self._under_way) < _AT_ONCE:
+                    if name in self._under_way or user.startswith(_FAILED) or len(self._under_way) >= _AT_ONCE:
+                        continue
+                    remote = await with_retry(partial(self._store.files.remote, int(name), user))
+                    if remote is None or self._here(remote):
                         self._under_way.add(name)
-                        nursery.start_soon(self._bring, name, user)
+                        nursery.start_soon(self._bring, name, user, remote)
                 await trio.sleep(_LOOK_S)
 
-    async def _bring(self, name: str, user: str) -> None:
+    async def _bring(self, name: str, user: str, remote: str | None) -> None:
         said = ""
         try:
-            remote = await self._store.files.remote(int(name), user)
-            if remote is not None:
-                if not self._here(remote):
-                    self._under_way.discard(name)
-                    return
+            if remote is not None:  # nobody has fetched it meanwhile
                 await self._fetch(int(name), user, remote)
         except DaycareError as error:
             log.logger().warning("file.not_fetched", file=name, reason=error.message)
-            said = f"{_FAILED}{error.message}"
+            said = f"{_FAILED}{error.message[:_REASON_MAX_CHARS]}"
         await with_retry(lambda: self._store.intake.remember(_WANTED, name, said))
         self._under_way.discard(name)
