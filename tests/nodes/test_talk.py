@@ -29,7 +29,8 @@ from daycare.nodes.calls import NODE_CALL_S, NODE_CALLS_MAX, NodeCalls
 from daycare.nodes.relay import EventRelay
 from daycare.nodes.talk import NodeTalk
 from daycare.observe.bus import Bus, Gap
-from daycare.store.postgres.wake import TEXT_MAX_CHARS, WakeLine
+from daycare.store.postgres.location import ServerLocation
+from daycare.store.postgres.wake import TELL_MAX_S, TEXT_MAX_CHARS, TEXTS_MAX, WakeLine
 from daycare.store.share import DividedShare, first_cursor
 from tests.nodes.test_stores import DEADLINE_S, agent_of, message, someone, two
 
@@ -327,6 +328,23 @@ async def test_a_text_goes_over_the_server_whole_in_pieces_and_a_longer_one_not_
                 something = trio.Event()
                 await something.wait()
         assert not await a.share.tell("z" * (TEXT_MAX_CHARS + 1))
+
+
+async def test_a_text_that_nobody_says_is_given_up_and_makes_room(autojump_clock: trio.testing.MockClock) -> None:
+    line = WakeLine(ServerLocation("postgresql://nobody@127.0.0.1:1/nowhere"), "a")  # which does not speak
+    took: list[float] = []
+
+    async def tell() -> None:
+        began = trio.current_time()
+        assert not await line.tell("hello")
+        took.append(round(trio.current_time() - began, 3))
+
+    for most_s in (TELL_MAX_S, 1.0, TELL_MAX_S):  # who asks may give up before that
+        async with trio.open_nursery() as nursery:
+            nursery.cancel_scope.deadline = trio.current_time() + most_s + 0.001
+            for _ in range(TEXTS_MAX + 1):
+                nursery.start_soon(tell)
+    assert sorted(took) == [0.0] * 3 + [TELL_MAX_S] * 2 * TEXTS_MAX
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ COALESCE_S: Final = 0.005  # commits of so long after a word are the next one
 TEXT_MAX_CHARS: Final = 400_000  # of one text: the events of a busy moment, sealed
 _PIECE_CHARS: Final = 7_500  # the server takes 7,999 bytes, with the name of the node
 _PIECES_MAX: Final = 1 + TEXT_MAX_CHARS // _PIECE_CHARS
-_TEXTS_MAX: Final = 64  # on their way out
+TEXTS_MAX: Final = 64  # on their way out
+TELL_MAX_S: Final = 5.0  # for one to go out: who waits for longer has more to do than to talk
 _AGAIN_S: Final = 1.0
 _CHANNEL: Final = "daycare"
 _PIECE: Final = re.compile(r"text ([0-9]{1,3})/([0-9]{1,3}) ([!-~]*)")
@@ -79,13 +80,21 @@ class WakeLine:
         self._to_say.set()
 
     async def tell(self, text: str) -> bool:
-        """Let the others hear a text of ASCII without blanks; return whether it went out."""
-        if len(text) > TEXT_MAX_CHARS or len(self._texts) >= _TEXTS_MAX:
+        """Let the others hear a text of ASCII without blanks; return whether it went out, within TELL_MAX_S.
+
+        One for which nobody waits any more is not said; one that was under way just then may be heard.
+        """
+        if len(text) > TEXT_MAX_CHARS or len(self._texts) >= TEXTS_MAX:
             return False
         told = _Text(text)
         self._texts.append(told)
         self._to_say.set()
-        await told.done.wait()
+        try:
+            with trio.move_on_after(TELL_MAX_S):
+                await told.done.wait()
+        finally:
+            with suppress(ValueError):  # it is under way, or there
+                self._texts.remove(told)
         return told.out
 
     async def speak(self) -> None:
