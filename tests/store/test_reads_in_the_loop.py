@@ -16,9 +16,10 @@ _READS_NOTHING: Final = {"ReadCache.get"}  # what it is given does
 
 def _of(tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef]]:
     for kind in ast.walk(tree):
-        for it in kind.body if isinstance(kind, ast.ClassDef) else ():
-            if isinstance(it, ast.FunctionDef) and not it.name.startswith("_"):
-                yield f"{kind.name}.{it.name}", it
+        if isinstance(kind, ast.ClassDef):
+            for it in kind.body:
+                if isinstance(it, ast.FunctionDef) and not it.name.startswith("_"):
+                    yield f"{kind.name}.{it.name}", it
 
 
 def _private(tree: ast.AST) -> set[str]:
