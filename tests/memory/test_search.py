@@ -14,7 +14,7 @@ from daycare.features import open_store
 from daycare.features.memory.search import service as searching
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.recent import ALIKE, FoundMemory
-from daycare.features.memory.search.said import Said
+from daycare.features.memory.search.said_before import SaidBefore
 from daycare.features.memory.search.search_scope import SearchScope
 from daycare.features.memory.search.service import Search
 from daycare.features.memory.store.records import ECHO
@@ -95,7 +95,7 @@ async def test_what_is_left_out_is_what_comparing_each_with_all_leaves_out(seed:
             said.append(" ".join(draw.sample(base, len(base))[draw.randrange(4) :] + draw.choices(words, k=2)))
     numbers = await logged(store, *said)
     hits = [MemoryHit(memory, 1.0) for memory in await store.of(MemoryRows).get([SCOPE], numbers)]
-    said_before = Said()
+    said_before = SaidBefore()
     assert [hit for hit in hits if said_before.note(FoundMemory(hit.memory))] == compared_with_all(hits)
 
 

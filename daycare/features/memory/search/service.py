@@ -28,7 +28,7 @@ from daycare.features.memory.loading import SEARCH, loaded
 from daycare.features.memory.search.index import MemoryIndex
 from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.recent import FoundMemory, RecentMemories
-from daycare.features.memory.search.said import Said
+from daycare.features.memory.search.said_before import SaidBefore
 from daycare.features.memory.store.records import ECHO, EVERYBODY
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
@@ -139,7 +139,7 @@ class Search:
         """
         kept: list[MemoryHit] = []
         echoes: list[tuple[FoundMemory, Scored]] = []
-        said = Said()
+        said = SaidBefore()
         chars, enough = 0, inf if query.enough_chars is None else query.enough_chars
         limit, looked_at = query.limit, set[int]()
         memories: dict[int, FoundMemory] = {}

@@ -8,7 +8,7 @@ from daycare.features.memory.search.recent import ALIKE, FoundMemory
 _FEW_WORDS: Final = 2  # "Yes, thanks" is not the same each time
 
 
-class Said:
+class SaidBefore:
     """Memories, none of which says in nearly the same words what another does."""
 
     def __init__(self) -> None:
