@@ -19,7 +19,7 @@ from daycare.features.memory.store.records import StoredMemory
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 
-RECENT_MAX_BYTES: Final = 24 * 1024 * 1024  # what a dozen people talk about in a day
+RECENT_MAX_BYTES: Final = 24 * 1024 * 1024  # of memories: what a dozen people talk about in a day
 ALIKE: Final = 0.9  # of the words of two memories: then one of them is enough
 
 _SCOPES_MAX: Final = 4_096
