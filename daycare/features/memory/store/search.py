@@ -191,10 +191,7 @@ class MemoryReads(Rows):
         return [found[no] for no in numbers if no in found]
 
     async def states(self, scopes: Sequence[str]) -> dict[str, tuple[int, int]]:
-        """Return of each scope that has memories which one of its name it is, and the second number of `latest`.
-
-        One that was deleted and begun again is another.
-        """
+        """Return of each scope, which is another one if it began again, what tells it apart, and `latest[1]`."""
         rows = fetch(
             self._reader,
             "SELECT scope, incarnation, changed FROM memory_scopes WHERE scope IN (SELECT value FROM json_each(?))",
