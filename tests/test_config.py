@@ -424,7 +424,7 @@ def test_every_key_stands_in_the_page_on_configuration() -> None:
         inner = {"providers": section.get("ollama"), "approvals": {**section.pop("notes", {}), **section}}
         inner["cron"] = section.get("morning")
         inner["mcp"] = {**section.get("time", {}), **section.get("tracker", {})}
-        if name in ("memory", "voice"):
+        if name in ("memory", "voice", "files"):
             inner[name] = {key.rpartition(".")[2]: 0 for key in keys_of(section)}
         for key in inner.get(name) or section:
             assert re.search(rf"^\| `{key}` \|", page, re.M), f"doc/operate/configuration.md lacks {name}.{key}"

@@ -6,7 +6,7 @@ from daycare.base.messages import Envelope, File, Origin
 from daycare.store.records import Agent, InboxRow, Reply, Spend
 from daycare.store.sqlite import files, mailbox, outbox
 from daycare.store.sqlite.facts import CallPaid
-from daycare.store.sqlite.files import FileContent
+from daycare.store.sqlite.files import FileBytes
 from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.writer import Tx
 
@@ -31,7 +31,7 @@ class VoiceRows(Rows):
         def run(tx: Tx) -> File:
             if spend is not None:
                 tx.tell(CallPaid(spend))
-            return files.insert(tx, key, user, origin, name, media_type, len(data), FileContent(data))
+            return files.insert(tx, key, user, origin, name, media_type, len(data), FileBytes(data))
 
         return await self._write(run, len(data))
 

@@ -20,7 +20,7 @@ from daycare.store.sqlite.writer import Tx, Writer
 _AT_ONCE_BYTES: Final = 64 * 1024  # read in the loop's thread; a thread of its own costs as much
 
 
-class FileContent(NamedTuple):
+class FileBytes(NamedTuple):
     """What a file has: bytes, or an object in a bucket, or neither while its platform has them, where `remote` says."""
 
     data: bytes | None = None
@@ -58,7 +58,7 @@ class Files:
         self, key: str, user: str, origin: Origin, name: str, media_type: str, size: int, remote: str
     ) -> File:
         """Note a file that stays with its platform for now; idempotent on (user, key). `remote` says where it is."""
-        content = FileContent(remote=remote)
+        content = FileBytes(remote=remote)
         return await self._write(lambda tx: insert(tx, key, user, origin, name, media_type, size, content))
 
     async def fill(self, file_id: int, user: str, data: bytes) -> None:
@@ -123,17 +123,17 @@ class Files:
         ).fetchone()
         return None if row is None else str(row[0])
 
-    async def _placed(self, data: bytes) -> tuple[FileContent, int]:
+    async def _placed(self, data: bytes) -> tuple[FileBytes, int]:
         """Put bytes where they belong; return what their row has, and how large that makes it.
 
         Those that the bucket does not take stay in the row until it does: nobody has to send them again.
         """
         if self._bucket is not None and self._writer.memory.to_bucket and data:
             try:
-                return FileContent(placed=await self._bucket.put(data)), 0
+                return FileBytes(placed=await self._bucket.put(data)), 0
             except DaycareError as error:
                 log.logger().warning("file.kept_here", code=error.code, reason=error.message)
-        return FileContent(data), len(data)
+        return FileBytes(data), len(data)
 
 
 def _read(db: apsw.Connection, file_id: int, user: str, offset: int, length: int) -> bytes | PlacedObject | None:
@@ -157,7 +157,7 @@ def _read(db: apsw.Connection, file_id: int, user: str, offset: int, length: int
 
 
 def insert(
-    tx: Tx, key: str, user: str, origin: Origin, name: str, media_type: str, size: int, content: FileContent
+    tx: Tx, key: str, user: str, origin: Origin, name: str, media_type: str, size: int, content: FileBytes
 ) -> File:
     """Keep a file, or find the one with its key."""
     tx.run(
@@ -178,7 +178,7 @@ def let_go(tx: Tx, placed: PlacedObject) -> None:
     tx.run("INSERT INTO gone_objects (object) VALUES (?) ON CONFLICT (object) DO NOTHING", (placed.name,))
 
 
-def _named(tx: Tx, content: FileContent) -> tuple[str | None, str | None]:
+def _named(tx: Tx, content: FileBytes) -> tuple[str | None, str | None]:
     """Return what a row says of its object; bytes that are here because the bucket was away are to be carried there."""
     if content.placed is not None:
         return content.placed.name, content.placed.sha256
