@@ -41,6 +41,7 @@ OF_A_FILE: Final = {  # tests, modules and folders that are left out with a serv
     **dict.fromkeys(("test_crash_anywhere", "test_crash_points", "test_crash_steering", "test_powercut"), _KILLS),
     "test_a_crash_at_the_commit_leaves_all_of_a_batch_or_nothing": _KILLS,
     "test_a_crash_at_the_commit_loses_and_doubles_nothing": _KILLS,
+    "test_a_backup_says_what_it_does_not_contain_and_a_restored_store_looks_through_nothing_of_before": _FILE,
     "test_the_file_becomes_small_again": _WORKS_ON_FILES,
     "test_a_disk_without_room_for_a_copy_is_told_of": _WORKS_ON_FILES,
     "test_room_is_looked_for_where_the_copy_is_made": _WORKS_ON_FILES,

@@ -11,6 +11,7 @@ from daycare.base.toml_positions import Key
 
 FilePlace = Literal["store", "s3"]
 
+_PREFIX = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(/[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}){0,4}$"
 _HERE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -27,7 +28,7 @@ class S3Section(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: Annotated[str, Meta(max_length=500)] = "https://s3.amazonaws.com"
     bucket: Annotated[str, Meta(pattern=r"^([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])?$")] = ""
     region: Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,64}$")] = "us-east-1"
-    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}(/[A-Za-z0-9_.-]{1,64}){0,4}$")] = "daycare"
+    prefix: Annotated[str, Meta(pattern=_PREFIX)] = "daycare"
     key: Annotated[str, Meta(max_length=64)] = "s3"
     path_style: bool = True
     insecure: bool = False

@@ -1,5 +1,7 @@
 """What a bucket's server may do, and what is made of it."""
 
+import hashlib
+
 import pytest
 import trio
 
@@ -13,7 +15,10 @@ from daycare.testing.s3_server import Fault
 from tests.files.conftest import UpOrDown, section
 
 DATA = bytes(range(256)) * 8
-HASH = "0" * 64
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 @pytest.fixture
@@ -22,10 +27,10 @@ async def client(s3: UpOrDown, clock: VirtualClock) -> S3Client:
 
 
 async def test_an_object_is_read_as_it_was_put_whole_and_in_parts(autojump_clock: object, client: S3Client) -> None:
-    await client.put("daycare/a/b", DATA, HASH)
+    await client.put("daycare/a/b", DATA, sha(DATA))
     for offset, length in ((0, len(DATA)), (0, 10), (5, 100), (len(DATA) - 3, 3), (len(DATA) - 3, 10)):
         found = await client.get("daycare/a/b", offset, length, len(DATA))
-        assert (found.data, found.size, found.sha256) == (DATA[offset : offset + length], len(DATA), HASH)
+        assert (found.data, found.size, found.sha256) == (DATA[offset : offset + length], len(DATA), sha(DATA))
 
 
 async def test_a_name_with_each_letter_that_a_prefix_may_have_is_signed_as_it_is_sent(
@@ -34,7 +39,7 @@ async def test_a_name_with_each_letter_that_a_prefix_may_have_is_signed_as_it_is
     for style in (True, False):
         settings = section(s3, path_style=style, endpoint="http://localhost")
         client = S3Client(settings, lambda: account(settings, s3.key), clock)  # noqa: B023
-        await client.put("a_b.c-d/E~/x", b"x", HASH)
+        await client.put("a_b.c-d/E~/x", b"x", sha(b"x"))
         assert (await client.get("a_b.c-d/E~/x", 0, 1, 1)).data == b"x"
         assert [each.name for each in (await client.page("a_b.c-d/"))[0].objects] == ["a_b.c-d/E~/x"]
 
@@ -45,7 +50,7 @@ async def test_a_list_comes_in_pages_in_the_order_of_names(
     s3.page_max = 3
     names = [f"daycare/x/{number:02}" for number in range(8)]
     for name in (*names, "daycare/y/1", "other/1"):
-        await client.put(name, b"x", HASH)
+        await client.put(name, b"x", sha(b"x"))
     found, after = [], ""
     while True:
         page, now_ms = await client.page("daycare/x/", after)
@@ -61,7 +66,7 @@ async def test_of_many_deletions_those_that_are_refused_are_named(
     autojump_clock: object, client: S3Client, s3: UpOrDown
 ) -> None:
     for name in ("a", "b&<c>", "d"):
-        await client.put(name, b"x", HASH)
+        await client.put(name, b"x", sha(b"x"))
     s3.refused_names = {"b&<c>"}
     left = await client.delete(["a", "b&<c>", "d", "was-never-there"])
     assert list(left) == ["b&<c>"] and "AccessDenied" in left["b&<c>"]
@@ -83,7 +88,7 @@ async def test_of_many_deletions_those_that_are_refused_are_named(
 )
 async def test_what_passes_is_tried_again(autojump_clock: object, client: S3Client, s3: UpOrDown, fault: Fault) -> None:
     s3.faults = [fault]
-    await client.put("a", DATA, HASH)
+    await client.put("a", DATA, sha(DATA))
     assert (await client.get("a", 0, len(DATA), len(DATA))).data == DATA
     assert s3.objects["a"].data == DATA and not s3.faults
     assert len(s3.asked) == 3
@@ -93,7 +98,7 @@ async def test_no_more_than_some_times(autojump_clock: object, client: S3Client,
     s3.faults = [Fault(status=503, code="SlowDown") for _ in range(10)]
     began = trio.current_time()
     with pytest.raises(UnavailableError, match=r"status 503: SlowDown") as failed:
-        await client.put("a", DATA, HASH)
+        await client.put("a", DATA, sha(DATA))
     assert failed.value.code == "BUCKET_AWAY" and len(s3.asked) == S3_TRIES
     assert trio.current_time() - began == pytest.approx(3 * S3_RETRY_S)
 
@@ -106,18 +111,18 @@ async def test_a_server_that_says_nothing_is_waited_for_as_long_as_is_set(
     s3.faults = [Fault(silent=True), Fault(silent=True)]
     began = trio.current_time()
     with pytest.raises(UnavailableError, match="longer than 3 s"):
-        await client.put("a", b"x", HASH)
+        await client.put("a", b"x", sha(b"x"))
     assert 3 <= trio.current_time() - began < 3.1 and len(s3.asked) == 1, "who was late once is not asked again"
     began = trio.current_time()
     with pytest.raises(UnavailableError, match="longer than 13 s"):
-        await client.put("a", bytes(10_000_000), HASH)
+        await client.put("a", bytes(10_000_000), sha(bytes(10_000_000)))
     assert 13 <= trio.current_time() - began < 13.1
 
 
 async def test_one_that_cannot_be_reached_says_so(autojump_clock: object, client: S3Client, s3: UpOrDown) -> None:
     s3.down = True
     with pytest.raises(UnavailableError, match=r"files at 127\.0\.0\.1: the connection failed: Connection refused"):
-        await client.put("a", b"x", HASH)
+        await client.put("a", b"x", sha(b"x"))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +143,7 @@ async def test_what_does_not_pass_needs_a_person_and_tells_no_secret(
     client = S3Client(settings, lambda: account(settings, key), clock)
     for name, value in change.items():
         setattr(s3, name, value)
-    for ask in (client.put("a", b"x", HASH), client.get("a", 0, 1, 1), client.page("a")):
+    for ask in (client.put("a", b"x", sha(b"x")), client.get("a", 0, 1, 1), client.page("a")):
         with pytest.raises(SetupError, match=says) as refused:
             await ask
         assert refused.value.code == "BUCKET_REFUSED" and refused.value.hint
@@ -161,7 +166,7 @@ async def test_who_asks_is_told_what_is_wrong_with_the_key(
     assert account(settings, None, environment) == ("a", "b+/=", "c")
     assert account(settings, "d:e/f", environment) == ("d", "e/f", "")
     s3.key_id, s3.secret, s3.token = "a", "b+/=", "c"
-    await S3Client(settings, lambda: account(settings, None, environment), clock).put("x", b"y", HASH)
+    await S3Client(settings, lambda: account(settings, None, environment), clock).put("x", b"y", sha(b"y"))
 
 
 async def test_an_object_that_is_not_there_or_has_another_size_is_no_outage(
@@ -170,7 +175,7 @@ async def test_an_object_that_is_not_there_or_has_another_size_is_no_outage(
     with pytest.raises(BrokenError, match="it is not there") as missing:
         await client.get("a", 0, 5, 5)
     assert missing.value.code == "OBJECT_LOST"
-    await client.put("a", b"abc", HASH)
+    await client.put("a", b"abc", sha(b"abc"))
     for offset, length, size in ((0, 2, 2), (5, 2, 10)):
         with pytest.raises(BrokenError, match="another size") as changed:
             await client.get("a", offset, length, size)

@@ -22,7 +22,7 @@ from daycare.features.files.service import FilesFeature
 from daycare.ops import purging
 from daycare.plugin import Attachment, Inbound
 from daycare.store.home import Home
-from daycare.store.records import User
+from daycare.store.records import Receipt, User
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.forgotten_turns import forget_turns
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -66,8 +66,14 @@ async def health(house: TestDaemon) -> tuple[bool, str]:
 
 
 async def send(house: TestDaemon, *files: Attachment, key: str = "k", text: str = "look", user: str = "ann") -> str:
+    return await house.hear(await send_only(house, *files, key=key, text=text, user=user))
+
+
+async def send_only(
+    house: TestDaemon, *files: Attachment, key: str = "k", text: str = "look", user: str = "ann"
+) -> Receipt:
     got = Inbound(connector="direct", sender=f"direct:{user}", key=key, text=text, files=files)
-    return await house.hear(await house.daemon.intake.accept(got))
+    return await house.daemon.intake.accept(got)
 
 
 def shown(house: TestDaemon) -> list[Message]:
@@ -150,6 +156,52 @@ async def test_a_lost_picture_is_named_and_shown_in_health_until_it_is_back(
         s3.objects[name] = it
         await send(house, key="third")
         assert pictures(house) == [PNG] and (await health(house))[0]
+
+
+async def test_a_lost_picture_that_nobody_keeps_any_more_is_no_trouble(
+    tmp_path: Path, autojump_clock: object, s3: UpOrDown
+) -> None:
+    async with house_with(tmp_path, s3) as house:
+        await send(house, PICTURE)
+        s3.objects.clear()
+        await send(house, key="second")
+        assert not (await health(house))[0]
+        await house.store.upkeep._writer.write(lambda tx: tx.run("DELETE FROM files WHERE name = 'cat.png'"))
+        assert (await health(house))[0] and (await house.daemon.status())["files"]["lost"] == 0
+
+
+async def test_a_stored_key_that_cannot_be_opened_loses_no_file(
+    tmp_path: Path, autojump_clock: object, s3: UpOrDown
+) -> None:
+    async with house_with(tmp_path, s3) as house:
+        await house.store.secrets.put("s3", "ann", house.daemon.vault.seal(s3.key))
+        await send(house, PICTURE)
+        await house.store.secrets.put("s3", "ann", b"sealed by nobody")
+        await send(house, key="second")
+        assert "opening a stored secret" in words(house) and pictures(house) == []
+        assert (await house.daemon.status())["files"]["lost"] == 0 and "daycare" in (await health(house))[1]
+        await house.store.secrets.put("s3", "ann", house.daemon.vault.seal(s3.key))
+        await trio.sleep(120)
+        assert (await health(house))[0]
+        await send(house, key="third")
+        assert pictures(house) == [PNG]
+
+
+async def test_each_node_finds_out_by_itself_that_the_bucket_is_back(
+    tmp_path: Path, autojump_clock: object, s3: UpOrDown
+) -> None:
+    async with house_with(tmp_path, s3, work=False) as house, trio.open_nursery() as nursery:
+        await send_only(house, PICTURE)
+        s3.down = True
+        await send_only(house, PICTURE, key="second")
+        assert not (await health(house))[0]
+        nursery.start_soon(feature(house).background()["bucket"])
+        await trio.sleep(300)
+        assert not (await health(house))[0]
+        s3.down = False
+        await trio.sleep(120)
+        assert (await health(house))[0]
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_reply_with_a_file_waits_for_the_bucket(tmp_path: Path, autojump_clock: object, s3: UpOrDown) -> None:

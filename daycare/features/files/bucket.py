@@ -6,13 +6,15 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
+import trio
+
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
-from daycare.base.errors import BrokenError, DaycareError, SetupError
+from daycare.base.errors import DaycareError, SetupError
 from daycare.base.files_settings import S3Section
 from daycare.base.limits import FILE_MAX_BYTES
 from daycare.base.secrecy import hide
-from daycare.features.files.client import ObjectOtherError, S3Client
+from daycare.features.files.client import BadObjectError, S3Client
 from daycare.features.files.signing import S3Credentials
 from daycare.store.bucket import PlacedObject
 
@@ -21,6 +23,7 @@ T = TypeVar("T")
 BUCKET_AWAY_S: Final = 5.0  # after a failure nobody waits for it again until so much time has passed
 BUCKET_LOST_MAX: Final = 1_000  # objects known to be lost or changed
 
+_AT_ONCE_BYTES: Final = 1024 * 1024  # of which the hash is made in the loop's thread: 1 to 3 ms
 _NAME_BYTES: Final = 16  # nobody guesses it, and no two are the same
 _VARIABLES: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
@@ -44,9 +47,8 @@ class S3Bucket:
     async def put(self, data: bytes) -> PlacedObject:
         """Put bytes there under a name that nobody had; see `FileBucket`."""
         self._refuse_away()
-        it = PlacedObject(
-            f"{await self._place()}/{secrets.token_hex(_NAME_BYTES)}", len(data), hashlib.sha256(data).hexdigest()
-        )
+        name = f"{await self._place()}/{secrets.token_hex(_NAME_BYTES)}"
+        it = PlacedObject(name, len(data), await _hash(data))
         await self.asked(lambda: self.client.put(self.full(it.name), data, it.sha256))
         return it
 
@@ -67,13 +69,13 @@ class S3Bucket:
                     self.lost.pop(it.name, None)
                     return found.data
             found = await self.asked(lambda: self.client.get(self.full(it.name), 0, FILE_MAX_BYTES, it.size))
-            if hashlib.sha256(found.data).hexdigest() != it.sha256:
-                raise ObjectOtherError(
+            if await _hash(found.data) != it.sha256:
+                raise BadObjectError(
                     "OBJECT_CHANGED",
                     f"reading {self.full(it.name)} in the bucket {self.client.shown}: it is not what was put there",
                     hint="daycare health",
                 )
-        except BrokenError as error:
+        except BadObjectError as error:
             self.lost[it.name] = error.message
             raise
         self.lost.pop(it.name, None)
@@ -83,7 +85,7 @@ class S3Bucket:
         """Ask, and remember whether it could be asked."""
         try:
             found = await ask()
-        except BrokenError:
+        except BadObjectError:
             self.trouble = None  # it answers
             raise
         except DaycareError as error:
@@ -104,6 +106,12 @@ class S3Bucket:
     def _refuse_away(self) -> None:
         if self.trouble is not None and self._clock.steady_s() < self._again_at_s:
             raise self.trouble
+
+
+async def _hash(data: bytes) -> str:
+    if len(data) <= _AT_ONCE_BYTES:
+        return hashlib.sha256(data).hexdigest()
+    return await trio.to_thread.run_sync(lambda: hashlib.sha256(data).hexdigest())
 
 
 def account(section: S3Section, stored: str | None, environment: Mapping[str, str] = os.environ) -> S3Credentials:

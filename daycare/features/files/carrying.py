@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from daycare.base.errors import BrokenError
 from daycare.base.files_settings import FilePlace
 from daycare.features.files.bucket import S3Bucket
+from daycare.features.files.client import BadObjectError
 from daycare.features.files.rows import BucketRows, KeptFile, PlacedFile
 
 
@@ -44,7 +44,7 @@ class Carrier:
         for file in found:
             try:
                 many = await (self._to_bucket(file) if isinstance(file, KeptFile) else self._to_store(file))
-            except BrokenError:
+            except BadObjectError:
                 lost.append(file.id)
             else:
                 moved, size = moved + bool(many), size + many

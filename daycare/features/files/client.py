@@ -41,12 +41,8 @@ class S3Bytes(NamedTuple):
     sha256: str
 
 
-class ObjectMissingError(BrokenError):
-    """There is no object of a name."""
-
-
-class ObjectOtherError(BrokenError):
-    """An object is not what was put there."""
+class BadObjectError(BrokenError):
+    """An object is not there (OBJECT_LOST), or not what was put there (OBJECT_CHANGED)."""
 
 
 class _PassingError(UnavailableError):
@@ -69,11 +65,12 @@ class S3Client:
 
     async def put(self, name: str, data: bytes, sha256: str) -> None:
         """Put an object there, or in the place of the one that has its name."""
-        headers = {"content-type": _BODY_TYPE, "content-md5": _md5(data), _HASH: sha256}
-        await self._ask(S3Request("PUT", f"{self._root}{name}", (), headers, data), f"putting {name}", len(data))
+        headers = {"content-type": _BODY_TYPE, _HASH: sha256}
+        request = S3Request("PUT", f"{self._root}{name}", (), headers, data, sha256)
+        await self._ask(request, f"putting {name}", len(data))
 
     async def get(self, name: str, offset: int, length: int, size: int) -> S3Bytes:
-        """Return bytes of an object that has `size` of them. Raises `ObjectMissingError` OBJECT_LOST."""
+        """Return bytes of an object that has `size` of them. Raises `BadObjectError`."""
         whole = offset == 0 and length >= size
         headers = {} if whole else {"range": f"bytes={offset}-{offset + length - 1}"}
         what = f"reading {name}"
@@ -154,7 +151,7 @@ class S3Client:
             why = f"the connection broke: {error or 'the server closed it'}"
             raise _PassingError("BUCKET_AWAY", self._failed(what, why), hint="daycare doctor") from None
         if data is None or answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            raise ObjectOtherError("OBJECT_CHANGED", self._failed(what, "it has another size"), hint="daycare health")
+            raise BadObjectError("OBJECT_CHANGED", self._failed(what, "it has another size"), hint="daycare health")
         if answer.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, HTTPStatus.NO_CONTENT):
             raise self._refusal(what, answer, data)
         return answer, data
@@ -166,7 +163,7 @@ class S3Client:
             error = S3Error("", "")
         why = f"status {answer.status}: {_said(error)}" if error.code else f"status {answer.status}"
         if answer.status == HTTPStatus.NOT_FOUND and error.code == "NoSuchKey":
-            return ObjectMissingError("OBJECT_LOST", self._failed(what, "it is not there"), hint="daycare health")
+            return BadObjectError("OBJECT_LOST", self._failed(what, "it is not there"), hint="daycare health")
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status in (
             HTTPStatus.TOO_MANY_REQUESTS,
             HTTPStatus.REQUEST_TIMEOUT,

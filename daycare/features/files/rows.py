@@ -130,6 +130,11 @@ class BucketRows(Rows):
         )
         return [str(name) for (name,) in fetch(self._reader, sql, (limit,))]
 
+    async def named(self, names: Sequence[str]) -> set[str]:
+        """Return those of some objects that a file has."""
+        sql = f"SELECT object FROM files WHERE object IN ({marks(names)})"
+        return {str(name) for (name,) in fetch(self._reader, sql, tuple(names))}
+
     async def removed(self, names: Sequence[str]) -> None:
         """Note that objects are there no more."""
 

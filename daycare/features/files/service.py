@@ -1,10 +1,12 @@
 """Where files are kept: the bucket that the store is given, how it is, and what looks after it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import trio
 
+from daycare.base.errors import BrokenError, DaycareError, SetupError
 from daycare.base.files_settings import FilesSection
 from daycare.base.health import Finding
 from daycare.feature import Core, Feature
@@ -24,6 +26,7 @@ class FilesFeature(Feature):
     """All of it. Without a bucket in the settings it says only which files cannot be read."""
 
     name = "files"
+    roles: ClassVar = {"bucket": ""}
 
     def __init__(self, core: Core, vault: "Vault") -> None:
         self._core = core
@@ -57,13 +60,35 @@ class FilesFeature(Feature):
 
         s3 = self._section.s3
         token = self._core.store.secrets.get(s3.key) if s3.key else None
-        return account(s3, self._vault.open(token) if token is not None else None)
+        try:
+            return account(s3, self._vault.open(token) if token is not None else None)
+        except BrokenError as error:  # it is the key that is bad, and no object
+            raise SetupError("BUCKET_KEY", f"asking the bucket {s3.bucket}: {error.message}", hint=error.hint) from None
 
     # -- what a feature brings -----------------------------------------------------------------------------------------
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what looks after the bucket."""
-        return {} if self.bucket is None else {"files in the bucket": self._attend}
+        return {} if self.bucket is None else {"files in the bucket": self._attend, "bucket": self._watch}
+
+    async def _watch(self) -> None:
+        """Look whether the bucket is back, each node for itself: else only who needs a file would find out."""
+        from daycare.features.files.upkeep import BUCKET_LOOK_S, probe
+
+        while True:
+            await trio.sleep(BUCKET_LOOK_S)
+            if self.bucket is not None and self.bucket.trouble is not None:
+                with suppress(DaycareError):
+                    await probe(self.bucket)
+
+    async def _lost(self) -> Sequence[str]:
+        """Return what is known of objects that files have and that are lost or changed."""
+        assert self.bucket is not None, "else nothing is known"
+        lost = self.bucket.lost
+        named = await self._rows.named(tuple(lost))
+        for name in [name for name in lost if name not in named]:
+            del lost[name]
+        return tuple(lost.values())
 
     async def _attend(self) -> None:
         from daycare.features.files.upkeep import BucketUpkeep
@@ -91,7 +116,7 @@ class FilesFeature(Feature):
             "placed": counts.placed,
             "waiting": counts.waiting,
             "removing": counts.gone,
-            "lost": len(self.bucket.lost),
+            "lost": len(await self._lost()),
             "trouble": trouble.message if trouble is not None else "",
             "hint": trouble.hint if trouble is not None else "",
         }
@@ -109,7 +134,7 @@ class FilesFeature(Feature):
         if (trouble := self.bucket.trouble) is not None:
             text = f"files in the bucket cannot be read: {trouble.message}{waiting}. New ones are kept here until then"
             return [Finding(name="files", ok=False, text=text, watched=True, hint=trouble.hint or "daycare doctor")]
-        if lost := list(self.bucket.lost.values()):
+        if lost := await self._lost():
             text = f"{len(lost):,} files in the bucket are lost or changed: {'; '.join(lost[:_LOST_SHOWN])}"
             hint = "put these objects back from a copy of the bucket"
             return [Finding(name="files", ok=False, text=text, watched=True, hint=hint)]

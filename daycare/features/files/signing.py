@@ -23,13 +23,17 @@ class S3Credentials(NamedTuple):
 
 
 class S3Request(NamedTuple):
-    """What is asked for: `path` and `query` as they are meant, not encoded; `headers` by their names in lower case."""
+    """What is asked for: `path` and `query` as they are meant, not encoded; `headers` by their names in lower case.
+
+    `sha256` is the hash of the body, where it is known.
+    """
 
     method: str
     path: str
     query: Sequence[tuple[str, str]] = ()
     headers: Mapping[str, str] = {}
     body: bytes = b""
+    sha256: str = ""
 
     @property
     def target(self) -> str:
@@ -41,7 +45,7 @@ class S3Request(NamedTuple):
 def signed(request: S3Request, host: str, account: S3Credentials, region: str, now_ms: int) -> dict[str, str]:
     """Return the headers of a request, with those that sign it; `host` is as its header has it."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-    hashed = hashlib.sha256(request.body).hexdigest()
+    hashed = request.sha256 or hashlib.sha256(request.body).hexdigest()
     headers = {**request.headers, "x-amz-content-sha256": hashed, "x-amz-date": moment}
     if account.token:
         headers["x-amz-security-token"] = account.token

@@ -63,8 +63,7 @@ class BucketUpkeep:
     async def _ask(self) -> None:
         """Look whether it can be asked: at the start, and after trouble."""
         if not self._asked or self._bucket.trouble is not None:
-            prefix = self._bucket.full("")
-            await self._bucket.asked(lambda: self._bucket.client.page(prefix, most=1))
+            await probe(self._bucket)
             self._asked = True
 
     async def _carry(self) -> None:
@@ -94,6 +93,12 @@ class BucketUpkeep:
             if not self._after:
                 self._sweep_at_s = trio.current_time() + BUCKET_SWEEP_S
                 return
+
+
+async def probe(bucket: S3Bucket) -> None:
+    """Look whether a bucket can be asked. Raises what it says where it cannot."""
+    prefix = bucket.full("")
+    await bucket.asked(lambda: bucket.client.page(prefix, most=1))
 
 
 async def remove(bucket: S3Bucket, rows: BucketRows, names: list[str]) -> None:
