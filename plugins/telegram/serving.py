@@ -20,7 +20,7 @@ from daycare_plugins.telegram.overheard import Overheard
 from daycare_plugins.telegram.polling import Polling
 from daycare_plugins.telegram.reading import Bot, ReadingRules
 from daycare_plugins.telegram.settings import BotSettings
-from daycare_plugins.telegram.webhook import Webhook, secret_of
+from daycare_plugins.telegram.webhook import Webhook, address_of
 
 
 class TelegramServing:
@@ -74,8 +74,7 @@ class TelegramServing:
                 self._client,
                 self._intake,
                 self._monitor,
-                url=self._settings.webhook_url,
-                secret=secret_of(token, self._settings.webhook_url),
+                address=address_of(token, self._settings.webhook_url),
                 taking=partial(self._context.taking, self._connector.name),
                 deaf=self._deaf,
                 prepare=self._learn_who,

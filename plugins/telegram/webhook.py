@@ -12,7 +12,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -38,6 +38,13 @@ QUIET_S: Final = 0.5  # in which an album has not grown
 BATCH_MAX: Final = 100
 
 
+class WebhookAddress(NamedTuple):
+    """Where Telegram is to post, and what it has to show there."""
+
+    url: str
+    secret: str
+
+
 class _Waiting:
     """An update whose request waits for it to be committed."""
 
@@ -56,8 +63,7 @@ class Webhook:
         intake: TelegramIntake,
         monitor: health.Monitor,
         *,
-        url: str,
-        secret: str,
+        address: WebhookAddress,
         taking: Callable[[Take], AbstractContextManager[None]],
         deaf: Callable[[], str],
         prepare: Callable[[], Awaitable[None]],
@@ -66,8 +72,7 @@ class Webhook:
         self._client = client
         self._intake = intake
         self._monitor = monitor
-        self._url = url
-        self._secret = secret
+        self._url, self._secret = address
         self._taking = taking
         self._deaf = deaf
         self._prepare = prepare
@@ -175,12 +180,12 @@ class Webhook:
         self._monitor.up()
 
 
-def secret_of(token: str, url: str) -> str:
-    """Return what Telegram has to show that posts for the bot with this token."""
+def address_of(token: str, url: str) -> WebhookAddress:
+    """Return the address of the bot with this token, the same on each node."""
     made = base64.urlsafe_b64encode(hmac.digest(token.encode(), f"daycare webhook {url}".encode(), "sha256")).decode()
     secret = made.rstrip("=")
     hide(secret)
-    return secret
+    return WebhookAddress(url, secret)
 
 
 def way_in(context: PluginContext, connection: Connection, name: str, settings: BotSettings) -> WayIn:
@@ -189,7 +194,7 @@ def way_in(context: PluginContext, connection: Connection, name: str, settings: 
     path = urlsplit(url).path or "/"
 
     def hook(token: str) -> TelegramHook:
-        return TelegramHook(path, secret_of(token, url), partial(context.hand_on, name))
+        return TelegramHook(path, address_of(token, url).secret, partial(context.hand_on, name))
 
     return WayIn(context, connection, name, settings.webhook_listen, hook, BOUNDS)
 
