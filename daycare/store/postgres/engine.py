@@ -1,10 +1,12 @@
 """A store on a server, opened: a connection that writes, one of the loop's thread that reads, and some for others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 import apsw
+import outcome
 import trio
 
 from daycare.base.clock import Clock
@@ -92,7 +94,10 @@ class ServerEngine(Engine):
 
     def offered(self, part: T) -> T:
         """Return a group of the store, whose operations let others run while they read."""
-        return suspend_methods(part)
+        suspend_methods(part)
+        if isinstance(part, Rows):
+            part.reading = partial(_to_its_end, part.reading)  # type: ignore[method-assign]
+        return part
 
     async def run(self) -> None:
         """Serve reads until the writer has ended, and writes until it is closed."""
@@ -140,6 +145,13 @@ def open_engine(location: str, clock: Clock, rows: Sequence[type[Rows]], inline:
     engine = ServerEngine(where.shown, db, cast(apsw.Connection, reader), readers, writer, guard, mark, watch)
     engine.ownership, engine.reads = ownership, reader
     return engine
+
+
+async def _to_its_end(reading: Callable[[Callable[[], T]], Awaitable[T]], read: Callable[[], T]) -> T:
+    """Read in plain code, which may change what it reads for: it is not cancelled in the midst of that."""
+    with trio.CancelScope(shield=True):
+        found = await outcome.acapture(reading, read)
+    return found.unwrap()
 
 
 def open_reader(where: ServerLocation, *, inline: bool) -> LoopReader:

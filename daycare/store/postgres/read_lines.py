@@ -167,15 +167,19 @@ class LoopReader:
         """Answer reads until cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
-                self._see_to_it()  # who was here before
-                while True:
-                    await self._work.wait()
-                    await trio.sleep(_LOOK_S)
-                    self._tell_the_late()
+                try:
+                    self._see_to_it()  # who was here before
+                    while True:
+                        await self._work.wait()
+                        await trio.sleep(_LOOK_S)
+                        self._tell_the_late()
+                finally:
+                    self._closed = True
         finally:
-            self._closed = True
-            while self._queue:
-                self._queue.popleft().end_with(outcome.Error(self._over()))
+            for line in self._lines:
+                line.hang_up()
+            for read in (*self._queue, *self._out):
+                read.end_with(outcome.Error(self._over()))
 
     def _tell_the_late(self) -> None:
         """Let nobody wait for longer than a read may take."""
@@ -239,9 +243,8 @@ class LoopReader:
             except BaseException:
                 line.drop()  # it is in the midst of an answer
                 raise
-            finally:
-                line.since = None
-                self._out.difference_update(reads)
+            line.since = None
+            self._out.difference_update(reads)
         self._idle.append(line)
 
     async def _open(self, line: ReadConnection) -> bool:

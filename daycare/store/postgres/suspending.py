@@ -116,9 +116,9 @@ def _run_steps(resume: Callable[[Any], Any], value: Any) -> None:
 
 def suspend_methods(part: R) -> R:
     """Let the async methods of an object be `suspended`, those of its own use excepted."""
-    for name, method in inspect.getmembers(part, inspect.iscoroutinefunction):
+    for name, _ in inspect.getmembers(type(part), inspect.iscoroutinefunction):
         if not name.startswith("_"):
-            setattr(part, name, _suspending(method))
+            setattr(part, name, _suspending(getattr(part, name)))
     return part
 
 

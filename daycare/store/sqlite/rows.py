@@ -98,7 +98,7 @@ class Rows:
     async def reading(self, read: Callable[[], T]) -> T:
         """Return what plain code returns that reads these tables; on a server others run while it waits.
 
-        Not where others may see what it has half done.
+        So not where these may see what it has half done. It is not cancelled in the midst.
         """
         return read()
 
