@@ -54,7 +54,7 @@ def spoiled(at_ms: int) -> Callable[[Tx], None]:
             for column in columns:
                 tx.run(f"UPDATE {table} SET {column} = ? WHERE {column} IS NOT NULL", (at_ms,))
         for table, column, key in DOCUMENTS:
-            query = f"SELECT {key}, {column} FROM {table} WHERE {column} IS NOT NULL"
+            query = f"SELECT {key}, unpacked({column}) FROM {table} WHERE {column} IS NOT NULL"
             for no, text in tx.db.execute(query).fetchall():
                 mended = json.dumps(_with(json.loads(str(text)), at_ms)) if text else text
                 tx.run(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", (mended, no))
