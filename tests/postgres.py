@@ -35,6 +35,7 @@ _WORKS_ON_FILES: Final = "what it is about is for files: on a server it says wha
 OF_A_FILE: Final = {  # tests, modules and folders that are left out with a server, and why
     **dict.fromkeys(("test_sqlite_database", "test_sqlite_writer", "test_trust", "test_wall_times"), _FILE),
     **dict.fromkeys(("test_memories_bytes", "test_documents_bytes", "test_key_rotation", "test_snapshots"), _FILE),
+    "test_packing": "a server packs by itself",
     "test_the_code_itself_is_nowhere_in_the_file": _FILE,
     "test_a_prompt_without_a_change_takes_few_bytes": _FILE,
     **dict.fromkeys(("test_statements", "test_stems", "test_worker"), "it is about no store, or about both engines"),
