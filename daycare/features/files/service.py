@@ -85,9 +85,11 @@ class FilesFeature(Feature):
         """Return what is known of objects that files have and that are lost or changed."""
         assert self.bucket is not None, "else nothing is known"
         lost = self.bucket.lost
-        named = await self._rows.named(tuple(lost))
-        for name in [name for name in lost if name not in named]:
-            del lost[name]
+        known = tuple(lost)
+        named = await self._rows.named(known)
+        for name in known:
+            if name not in named:
+                lost.pop(name, None)
         return tuple(lost.values())
 
     async def _attend(self) -> None:
