@@ -14,6 +14,7 @@ import trio
 
 from daycare.testing.daemon_process import die_tidily
 from tests.nodes.campaign import CAMPAIGN_LEASE_S, EPISODES, Campaign
+from tests.nodes.crowd import PAUSE_S
 from tests.nodes.judge import KINDS
 
 MUTANTS: Final = ("no-epoch", "no-notify", "never-unsure", "own-clock", "free-cursor", "never-happened")
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("--skew-s", type=int, default=0, help="how far two nodes' clocks are off, one each way")
     parser.add_argument("--only", choices=sorted(EPISODES), default="", help="episodes of one kind")
     parser.add_argument("--lease-s", type=float, default=CAMPAIGN_LEASE_S, help="of each node")
+    parser.add_argument("--pause-s", type=float, default=PAUSE_S, help="between two messages of all senders together")
     parser.add_argument("--json", action="store_true", help="print the counts as JSON, as the last line")
     chosen = parser.parse_args()
     die_tidily()
@@ -41,6 +43,7 @@ def main() -> int:
         skew_ms=1000 * chosen.skew_s,
         only=chosen.only,
         lease_s=chosen.lease_s,
+        pause_s=chosen.pause_s,
     )
     found = trio.run(campaign.run)
     print(json.dumps(found) if chosen.json else "\n".join(f"{name}: {value}" for name, value in found.items()))

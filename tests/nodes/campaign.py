@@ -19,7 +19,7 @@ from tests.crash.ledger import Finding, Ledger
 from tests.nodes import beacon, judge
 from tests.nodes.backlog import Backlog
 from tests.nodes.cluster import Cluster, Node
-from tests.nodes.crowd import Crowd
+from tests.nodes.crowd import PAUSE_S, Crowd
 from tests.nodes.messenger import SECTION, TelegramCrowd
 from tests.nodes.wants import RULES, Wanting
 
@@ -60,12 +60,13 @@ class Campaign:
         skew_ms: int = 0,
         only: str = "",
         lease_s: float = CAMPAIGN_LEASE_S,
+        pause_s: float = PAUSE_S,
     ) -> None:
         self.rng = random.Random(f"nodes/{seed}")
         self._episodes, self._seed, self._senders = episodes, seed, senders
         self._mutant, self._skew_ms = mutant, skew_ms
         self._kinds = {only: 1} if only else EPISODES
-        self._lease_s = lease_s
+        self._lease_s, self._pause_s = lease_s, pause_s
         self._findings: list[Finding] = []
         self._spent_s: dict[str, list[float]] = {}  # by kind of episode
         self.ledger = Ledger()
@@ -97,6 +98,7 @@ class Campaign:
                 crowd = Crowd(
                     *(lambda: cluster.up, self._senders, f"nodes/{self._seed}", self.ledger),
                     reminded=not self._skew_ms,
+                    pause_s=self._pause_s,
                 )
                 cluster.armed.touch()
                 await crowd.prepare()

@@ -18,7 +18,7 @@ _WEIGHTS: Final = (40, 10, 10, 8, 8, 6, 6, 12)
 _WAITED: Final = 0.2  # of the messages: their senders wait for the answer
 _WAIT_S: Final = 3.0
 _PAUSE_MIN_S: Final = 1.2
-_PAUSE_S: Final = 0.2  # times the number of senders: what they say together is what a small machine takes
+PAUSE_S: Final = 0.2  # times the number of senders: what they say together is what a small machine takes
 REQUEST_S: Final = 5.0
 
 
@@ -34,8 +34,16 @@ class Crowd:
     """
 
     def __init__(
-        self, doors: Callable[[], Sequence[Node]], senders: int, seed: str, ledger: Ledger, *, reminded: bool
+        self,
+        doors: Callable[[], Sequence[Node]],
+        senders: int,
+        seed: str,
+        ledger: Ledger,
+        *,
+        reminded: bool,
+        pause_s: float = PAUSE_S,
     ) -> None:
+        self._pause_s = max(_PAUSE_MIN_S, pause_s * senders)  # of each
         self._weights = _WEIGHTS if reminded else (*_WEIGHTS[:-1], 0)
         self._doors, self._senders, self._seed = doors, senders, seed
         self.ledger = ledger
@@ -82,7 +90,7 @@ class Crowd:
             began = trio.current_time()
             await self._say(sent, user, rng)
             self.took_s.append(trio.current_time() - began)
-            with trio.move_on_after(rng.expovariate(1 / max(_PAUSE_MIN_S, _PAUSE_S * self._senders))):
+            with trio.move_on_after(rng.expovariate(1 / self._pause_s)):
                 await self._hushed.wait()
         self._talking -= 1
 
