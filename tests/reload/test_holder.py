@@ -22,6 +22,7 @@ KEPT = {
     ("actors/supervisor.py", "self.room"),
     ("actors/supervisor.py", "self.room.size"),
     ("kernel.py", "self.memory"),  # where it is searched
+    ("features/files/service.py", "self._section"),  # where files go counts from the next start
     ("features/memory/service.py", "self._embedder"),
     ("features/shell/__init__.py", "self._why"),
     ("ops/observing.py", "self._settings"),

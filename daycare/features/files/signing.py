@@ -6,9 +6,10 @@ Source: "Authenticating Requests: Using the Authorization Header", Amazon S3 API
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from urllib.parse import quote
+
+from daycare.base.times import local_time
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _SAFE: Final = "-_.~"
@@ -44,7 +45,7 @@ class S3Request(NamedTuple):
 
 def signed(request: S3Request, host: str, account: S3Credentials, region: str, now_ms: int) -> dict[str, str]:
     """Return the headers of a request, with those that sign it; `host` is as its header has it."""
-    moment = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+    moment = local_time(now_ms).strftime("%Y%m%dT%H%M%SZ")
     hashed = request.sha256 or hashlib.sha256(request.body).hexdigest()
     headers = {**request.headers, "x-amz-content-sha256": hashed, "x-amz-date": moment}
     if account.token:

@@ -5,6 +5,7 @@ trip. A read is asked again over a new connection where its own was lost, as it 
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 import apsw
@@ -94,6 +95,10 @@ class LoopReader:
     def fts5_tokenizer(self, name: str, args: list[str]) -> apsw.FTS5Tokenizer:
         """Return what makes words of a text."""
         return self.plain.fts5_tokenizer(name, args)
+
+    def set_progress_handler(self, handler: Callable[[], bool] | None, steps: int = 0) -> None:
+        """Have `handler` called while a statement of plain code is waited for; it is given up once that is true."""
+        self.plain.set_progress_handler(handler, steps)
 
     @property
     def trips(self) -> int:
