@@ -9,7 +9,7 @@ import apsw
 import msgspec
 import pytest
 
-from daycare.base.errors import StoreAwayError
+from daycare.base.errors import BrokenError
 from daycare.base.messages import Message, Text
 from daycare.features import open_store
 from daycare.store.sqlite import packing
@@ -45,7 +45,7 @@ def test_what_stands_in_every_turn_takes_little_room() -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "another"])
-async def test_a_damaged_text_is_an_error_of_the_file_and_not_another_text(tmp_path: Path, damage: str) -> None:
+async def test_a_damaged_text_fails_who_needs_it_and_nobody_else(tmp_path: Path, damage: str) -> None:
     stored = pack(ROW)
     assert isinstance(stored, bytes)
     wrong = {
@@ -60,8 +60,12 @@ async def test_a_damaged_text_is_an_error_of_the_file_and_not_another_text(tmp_p
     with closing(apsw.Connection(str(path))) as db:
         db.execute("UPDATE history SET messages = ?", (wrong[damage],))
     async with open_store(str(path)) as store:
-        with pytest.raises(StoreAwayError, match="a packed text"):
+        with pytest.raises(BrokenError, match="a packed text"):
             await store.turns.history(agent.id, 1, 10)
+        other, turn, _ = await begin(store, "k2", to="/ann/other")
+        heard = (Message("user", (Text("y" * 99),)),)
+        await store.turns.finish(other, turn, end(turn, "done", history=heard))
+        assert await store.turns.history(other.id, 1, 10) == list(heard), "the store goes on"
 
 
 async def test_rows_from_before_packing_are_read(tmp_path: Path) -> None:

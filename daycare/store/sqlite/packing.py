@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import apsw
 
+from daycare.base.errors import BrokenError
+
 PACKED: Final = frozenset({("history", "messages"), ("inbox", "result")})  # columns, by table
 
 _PACKED_MIN_CHARS: Final = 64  # less gains too few bytes for its time
@@ -68,19 +70,26 @@ def pack(text: str) -> str | bytes:
 
 
 def unpack(stored: str | bytes) -> str:
-    """Return the text that is stored so. Raises SQLite's error of a damaged file for what is no such text."""
+    """Return the text that is stored so.
+
+    Raises `BrokenError` TEXT_DAMAGED for what is no such text: who needs it fails, and the store goes on.
+    """
     if isinstance(stored, str):
         return stored
     if stored[:1] != _FIRST:
-        raise apsw.CorruptError("a packed text has a beginning that no daycare writes")
+        raise _damaged("no daycare begins one so")
     unpacking = zlib.decompressobj(_UNPACKING, _DICTIONARY)
     try:
         text = (unpacking.decompress(stored[1:]) + unpacking.flush()).decode()
     except (zlib.error, UnicodeDecodeError) as error:
-        raise apsw.CorruptError(f"a packed text is damaged: {error}") from error
+        raise _damaged(str(error)) from error
     if not unpacking.eof:
-        raise apsw.CorruptError("a packed text is cut off")
+        raise _damaged("it is cut off")
     return text
+
+
+def _damaged(why: str) -> BrokenError:
+    return BrokenError("TEXT_DAMAGED", f"reading a packed text: {why}", hint="daycare restore --help")
 
 
 def add_functions(db: apsw.Connection) -> None:
