@@ -156,6 +156,7 @@ class Campaign:
         else:
             self.cluster.remove()
         counts = Counter(kind for kind, _ in findings)
+        seconds = time.perf_counter() - began
         return {
             "seed": self._seed,
             "episodes": dict(sorted(self.counts.items())),
@@ -174,7 +175,8 @@ class Campaign:
             "accepted_p50_s": _percentile(crowd.took_s if crowd else [], 50),
             "accepted_p99_s": _percentile(crowd.took_s if crowd else [], 99),
             "spent_p50_s": {kind: _percentile(each, 50) for kind, each in sorted(self._spent_s.items())},
-            "seconds": round(time.perf_counter() - began, 1),
+            "episodes_a_minute": round(60 * self.counts.total() / seconds, 1),
+            "seconds": round(seconds, 1),
         }
 
     async def _end(self) -> None:
