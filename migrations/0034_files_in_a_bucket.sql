@@ -18,3 +18,32 @@ END;
 CREATE TRIGGER files_object_went AFTER DELETE ON files WHEN old.object <> '' BEGIN
     INSERT INTO gone_objects (object) VALUES (old.object) ON CONFLICT (object) DO NOTHING;
 END;
+
+-- How many there are of each, as in 0014.
+INSERT INTO counts
+    SELECT 'files.placed', count(*) FROM files WHERE object <> ''
+    UNION ALL SELECT 'files.waiting', count(*) FROM files WHERE object = ''
+    UNION ALL SELECT 'files.gone', count(*) FROM gone_objects;
+
+CREATE TRIGGER files_came AFTER INSERT ON files WHEN new.object IS NOT NULL BEGIN
+    UPDATE counts SET number = number + 1
+        WHERE name = CASE WHEN new.object = '' THEN 'files.waiting' ELSE 'files.placed' END;
+END;
+CREATE TRIGGER files_changed_from AFTER UPDATE OF object ON files WHEN old.object IS NOT NULL BEGIN
+    UPDATE counts SET number = number - 1
+        WHERE name = CASE WHEN old.object = '' THEN 'files.waiting' ELSE 'files.placed' END;
+END;
+CREATE TRIGGER files_changed_to AFTER UPDATE OF object ON files WHEN new.object IS NOT NULL BEGIN
+    UPDATE counts SET number = number + 1
+        WHERE name = CASE WHEN new.object = '' THEN 'files.waiting' ELSE 'files.placed' END;
+END;
+CREATE TRIGGER files_went AFTER DELETE ON files WHEN old.object IS NOT NULL BEGIN
+    UPDATE counts SET number = number - 1
+        WHERE name = CASE WHEN old.object = '' THEN 'files.waiting' ELSE 'files.placed' END;
+END;
+CREATE TRIGGER gone_objects_came AFTER INSERT ON gone_objects BEGIN
+    UPDATE counts SET number = number + 1 WHERE name = 'files.gone';
+END;
+CREATE TRIGGER gone_objects_went AFTER DELETE ON gone_objects BEGIN
+    UPDATE counts SET number = number - 1 WHERE name = 'files.gone';
+END;

@@ -38,6 +38,7 @@ from daycare.base.messages import Message, ToolResult
 from daycare.features.memory.loading import load
 from daycare.observe import log
 from daycare.rules.grammar import grammar
+from daycare.store.sqlite.packing import unpack
 from daycare.testing.clock import patient_clock
 from tests.crash.operations import OPERATIONS, Operation, die, live
 from tests.crash.outside import Outside
@@ -348,6 +349,7 @@ def look(folder: Path) -> Rest:
     outside = Outside(folder / "outside")
     rest.commits, rest.near = outside.commits, outside.near
     with closing(sqlite3.connect(folder / "daycare.db")) as db:
+        db.create_function("unpacked", 1, lambda stored: stored and unpack(stored))
         for what, sql in _KEPT:
             rest.kept.update((what, *(_settled(str(value)) for value in row)) for row in db.execute(sql))
         for what, sql in _OPEN:

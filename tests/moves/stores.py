@@ -19,6 +19,7 @@ from daycare.store.moving.tables import moved_tables
 from daycare.store.postgres import schema
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.location import ServerLocation
+from daycare.store.sqlite.packing import add_functions
 from daycare.store.sqlite.store import Store
 from tests.backup import samples
 from tests.bench import memories, population
@@ -85,6 +86,7 @@ def everything(location: str) -> Everything:
     """Return every row of every table, read by the engine's own means."""
     if not is_server(location):
         with closing(apsw.Connection(location, flags=apsw.SQLITE_OPEN_READONLY)) as db:
+            add_functions(db)
             return dict(_rows(db))
     with closing(PostgresConnection(ServerLocation(location), schema.dialect())) as server:
         return dict(_rows(cast(apsw.Connection, server)))
@@ -92,8 +94,7 @@ def everything(location: str) -> Everything:
 
 def _rows(db: apsw.Connection) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
     for table in moved_tables():
-        columns = ", ".join(table.columns)
-        yield table.name, sorted(map(tuple, db.execute(f"SELECT {columns} FROM {table.name}").fetchall()), key=repr)
+        yield table.name, sorted(map(tuple, db.execute(f"SELECT {table.read} FROM {table.name}").fetchall()), key=repr)
 
 
 def answers(location: str) -> list[object]:

@@ -202,5 +202,10 @@ async def test_a_part_of_one_node_is_cancelled_when_it_goes_to_another_and_runs_
 
 async def test_each_role_is_of_a_part_that_there_is(tmp_path: Path, autojump_clock: object) -> None:
     async with open_daemon(tmp_path, work=False) as house:
-        of_several = {"files for other nodes", "events of nodes", "calls of nodes"}
+        of_several = {
+            "files for other nodes",
+            "events of nodes",
+            "calls of nodes",
+            "bucket",
+        }  # "bucket": where one is set
         assert house.daemon.roles().keys() - house.daemon.background().keys() == of_several

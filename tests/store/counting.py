@@ -5,19 +5,20 @@ import apsw
 from daycare.store.sqlite.database import migrations
 from daycare.store.sqlite.store import Store
 
-_TABLES = {  # table: (migration, its order, what follows the statement that fills it)
-    "budget_sums": ("budget_sums", "key, path, part", "CREATE INDEX"),
-    "counts": ("counts", "name", "CREATE TRIGGER"),
-    "model_sums": ("model_sums", "key, provider, model", ";"),
+_TABLES = {  # table: (migrations, its order, what follows the statement that fills it)
+    "budget_sums": (["budget_sums"], "key, path, part", "CREATE INDEX"),
+    "counts": (["counts", "files_in_a_bucket"], "name", "CREATE TRIGGER"),
+    "model_sums": (["model_sums"], "key, provider, model", ";"),
 }
 
 
 def filling(table: str) -> str:
     """Return the SQL that fills a table of counts or sums from what there is."""
-    migration, _, end = _TABLES[table]
-    [sql] = [sql for _, name, sql in migrations() if name == migration]
-    begin = sql.index(f"INSERT INTO {table}")
-    return sql[begin : sql.index(end, begin)]
+    names, _, end = _TABLES[table]
+    texts = [sql for _, name, sql in migrations() if name in names]
+    assert len(texts) == len(names)
+    begins = [sql.index(f"INSERT INTO {table}") for sql in texts]
+    return "".join(sql[begin : sql.index(end, begin)] for sql, begin in zip(texts, begins, strict=True))
 
 
 def counted_again(db: apsw.Connection, table: str) -> tuple[list[object], list[object]]:

@@ -15,6 +15,7 @@ from daycare.features import open_store
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.postgres import schema
 from daycare.store.records import User
+from daycare.store.sqlite.packing import PACKED
 from daycare.store.sqlite.store import Store
 from tests import chance, postgres
 from tests.store.samples import HandClock, end, letter, new_agent, timer, tool_step
@@ -175,7 +176,8 @@ def everything(store: Store) -> dict[str, list[tuple[Any, ...]]]:
     for name, table in schema.tables().items():
         if name != "sqlite_sequence":
             kept = [each for each in table.columns if (name, each) != ("timers", "no")]
-            rows = store._db.execute(f"SELECT {', '.join(kept)} FROM {name}").fetchall()
+            read = ", ".join(f"unpacked({each})" if (name, each) in PACKED else each for each in kept)
+            rows = store._db.execute(f"SELECT {read} FROM {name}").fetchall()
             found[name] = sorted(map(tuple, rows), key=repr)
     return found
 

@@ -10,6 +10,7 @@ import trio
 
 from daycare.store.bucket import PlacedObject
 from daycare.store.sqlite.copies import BUCKET_PLACE
+from daycare.store.sqlite.database import counted
 from daycare.store.sqlite.files import let_go
 from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.sql import fetch, marks
@@ -65,9 +66,9 @@ class BucketRows(Rows):
     async def counts(self) -> FileCounts:
         """Return how many there are of each."""
         return FileCounts(
-            placed=self._number("SELECT count(*) FROM files WHERE object <> ''") or 0,
-            waiting=self._number("SELECT count(*) FROM files WHERE object = ''") or 0,
-            gone=self._number("SELECT count(*) FROM gone_objects") or 0,
+            placed=counted(self._reader, "files.placed"),
+            waiting=counted(self._reader, "files.waiting"),
+            gone=counted(self._reader, "files.gone"),
         )
 
     async def kept(self, after: int, limit: int, *, waiting: bool) -> list[KeptFile]:
