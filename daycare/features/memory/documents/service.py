@@ -83,13 +83,10 @@ class Documents:
             text = await self._view(agent, address.name)
             return DocumentReading(path=path, layer=VIEW, text=text, hash=digest(text), version=0, updated_at=0)
         found = await self._first(agent, address)
-        if (
-            found is None
-            and address.name == MEMORY
-            and not any(each.newest for each in await self.explain(agent, path))
-        ):
-            await self._begin_memory(agent)
-            found = await self._first(agent, address)
+        if found is None and address.name == MEMORY:
+            if not any(each.newest for each in await self.explain(agent, path)):
+                await self._begin_memory(agent)
+            found = await self._first(agent, address)  # somebody else may have begun it meanwhile
         if found is None:
             raise _missing(agent, path, "reading")
         return _reading(path, found)
