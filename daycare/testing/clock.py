@@ -51,17 +51,21 @@ AT_WORK: Final[list[Callable[[], bool]]] = [lambda: trio.testing.active_thread_c
 def patient_clock() -> trio.testing.MockClock:
     """Return virtual time that does not pass while something is `AT_WORK`, however slow the machine is.
 
-    Where that takes a minute it passes all the same, so that whoever waits for it comes to a deadline.
+    Where that takes a minute it passes all the same, so that whoever waits for it comes to a deadline; from then on it
+    waits no more for what hangs.
     """
     clock = trio.testing.MockClock(autojump_threshold=0)
     jump = clock._autojump
     idle_s = time.monotonic()
+    hangs = False
 
     def jump_when_all_wait() -> None:
-        nonlocal idle_s
-        if any(works() for works in AT_WORK) and time.monotonic() - idle_s < _PATIENCE_S:
+        nonlocal hangs, idle_s
+        at_work = any(works() for works in AT_WORK)
+        if at_work and not hangs and time.monotonic() - idle_s < _PATIENCE_S:
             time.sleep(_LOOK_S)
         else:
+            hangs = at_work
             jump()
             idle_s = time.monotonic()
 

@@ -116,7 +116,7 @@ class LoopReader:
     @property
     def is_asked(self) -> bool:
         """Whether an answer of the server is waited for."""
-        return any(line.since is not None for line in self._lines)
+        return not self._closed and any(line.since is not None for line in self._lines)
 
     async def _in_place(self, sql: str, bindings: Any) -> Cursor:
         await trio.lowlevel.checkpoint()
