@@ -95,6 +95,7 @@ def test_a_node_that_waited_for_the_commits_of_others_is_sure_of_its_lease_from_
     waiting.start()
     looking = connection(address)
     while not looking.simple("SELECT 1 FROM pg_locks WHERE NOT granted"):
+        assert waiting.is_alive()
         time.sleep(0.01)
     other.simple("SELECT pg_sleep(0.5)")
     before = time.monotonic()
