@@ -117,6 +117,7 @@ async def test_slacks_own_socket_client_is_told_each_event_by_the_fake(caplog: p
 
         link = SocketModeClient(APP_TOKEN, web_client=web)
         link.socket_mode_request_listeners.append(take)
+        connecting = link.connect_operation_lock
         await asked(link.connect)
         try:
             slack.say(ANN, "hi")
@@ -124,7 +125,7 @@ async def test_slacks_own_socket_client_is_told_each_event_by_the_fake(caplog: p
             await until(lambda: slack.links.pushed == 2 and heard.qsize() == 2 and not slack.links.unacknowledged)
             await slack.links.disconnect()
             # It knows what a disconnect asks for. Closed in the midst of that, it would wait for itself.
-            await until(lambda: slack.links.opened == 2 and not link.connect_operation_lock.locked(), 15)
+            await until(lambda: slack.links.opened == 2 and not connecting.locked(), 15)
         finally:
             await asked(link.close)
             del link, web
