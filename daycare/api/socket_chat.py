@@ -147,11 +147,11 @@ class Chatting(SocketPart):
                 await self._socket.send(message)
 
         try:
-            async with heard:
-                done = await follow(self._services.router, receipt, heard, tell, pause_s=WS_DELTAS_S)
-            rows = await self._replies.answering(done)
-            await self._socket.send(
-                ChatAnswer(
+            try:
+                async with heard:
+                    done = await follow(self._services.router, receipt, heard, tell, pause_s=WS_DELTAS_S)
+                rows = await self._replies.answering(done)
+                answer = ChatAnswer(
                     id=name,
                     seq=done.seq,
                     path=done.path,
@@ -160,12 +160,12 @@ class Chatting(SocketPart):
                     replies=rows,
                     usage=await self._usage(done),
                 )
-            )
+            finally:
+                self._awaited.discard(name)  # before the client hears: it may send the next one at once
+            await self._socket.send(answer)
             await self._replies.confirm(rows)
         except DaycareError as error:
             await self._socket.send(refusal(name, error))
-        finally:
-            self._awaited.discard(name)
 
     async def _usage(self, receipt: Receipt) -> ChatUsage:
         given, made = (0, 0) if receipt.turn is None else await self._services.store.ledger.tokens(receipt.turn)

@@ -71,4 +71,4 @@ def logged(folder: Path, event: str, field: str) -> Counter[Any]:
 
 
 def _there(house: TestDaemon, sql: str, value: str) -> bool:
-    return house.store._db.execute(sql, (value,)).fetchone() is not None
+    return house.store._reader.execute(sql, (value,)).fetchone() is not None

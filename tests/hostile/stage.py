@@ -185,5 +185,5 @@ async def at_once(numbers: Sequence[int], each: Callable[[int], Awaitable[object
 
 def count(house: TestDaemon, sql: str, *values: str) -> int:
     """Return a count of rows in the daemon's store."""
-    row = house.store._db.execute(sql, values).fetchone()
+    row = house.store._reader.execute(sql, values).fetchone()
     return int(row[0]) if row is not None and row[0] is not None else 0

@@ -189,4 +189,4 @@ def _said(house: TestDaemon, kept: Accounts, read: ReadUpdate | None, ignored: C
 
 
 def _states(house: TestDaemon, sender: str) -> set[int]:
-    return {row[0] for row in house.store._db.execute("SELECT state FROM inbox WHERE sender = ?", (sender,))}
+    return {row[0] for row in house.store._reader.execute("SELECT state FROM inbox WHERE sender = ?", (sender,))}

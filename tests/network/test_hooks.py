@@ -274,7 +274,7 @@ def test_what_is_not_committed_is_not_acknowledged(
         async def take(*_: Any) -> None:
             raise refusal
 
-        patched.setattr(HookRows, "take", take)
+        patched.setattr(network.daemon._daemon.services.store.of(HookRows), "take", take)
         answer = deliver(network, secret, {})
         assert (answer.status_code, code(answer)) == (503, "HOOK_UNREADY")
         assert answer.headers["retry-after"] == retry_after and "/ann" not in answer.text

@@ -53,7 +53,7 @@ async def test_a_person_is_answered_and_a_stranger_shown_a_code(stage: Stage) ->
         assert any(event.get("connector") == "whatsapp-cloud" for event in house.events())
         await until(lambda: health(house)["state"] == "up")
         assert health(house)["identity"] == "+1 555-078-3881"
-    assert {post.status for post in graph.posts} <= {0, 200}
+    assert {post.status for post in graph.posts} <= {0, 200, 503}  # until it listens, and until it is connected
 
 
 async def test_while_an_agent_works_the_message_is_read_and_typing_is_shown(stage: Stage) -> None:
