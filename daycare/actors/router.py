@@ -1,13 +1,14 @@
 """The router: the one way a message gets into an inbox."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import trio
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.postbox import Postbox, check
+from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.errors import (
     BusyError,
@@ -27,6 +28,7 @@ Permit = Callable[[str, str, str], Awaitable[object]]
 Posted: TypeAlias = tuple[Envelope, Receipt | DaycareError]  # what was posted, and what came of it
 
 _ALL_MAX_AGENTS: Final = 200  # that get a message at once; each may begin a turn of a model
+_OPEN_MAX: Final = 1_000  # messages known to wait: who waits for an answer begins with that when it has posted
 
 
 async def permit_all(subject: str, action: str, target: str) -> None:
@@ -60,7 +62,8 @@ class Router:
         self.announce = self._postbox.announce
         self._permit = permit
         self._count = count
-        self._waiters: dict[int, list[trio.Event]] = {}
+        self._waiters: dict[int, list[_Waiter]] = {}
+        self._open: Bounded[int, None] = Bounded(_OPEN_MAX)  # messages that wait, of those posted lately
         self._gone: set[int] = set()
         self.unheard = 0
 
@@ -130,20 +133,24 @@ class Router:
         Raises `UnavailableError` (`ANSWER_LATE`) when the deadline passes first, `ConflictError` (`MESSAGE_DEAD`) when
         the message was given up: asking again will not help.
         """
-        done = trio.Event()
-        self._waiters.setdefault(receipt.seq, []).append(done)
+        waiter = _Waiter()
+        done = waiter.done
+        self._waiters.setdefault(receipt.seq, []).append(waiter)
         self._gone.discard(receipt.seq)
         now: Receipt | None = receipt
         try:
             with trio.move_on_after(deadline_s):
-                now = await self._store.inbox.receipt(receipt.seq)
+                if receipt.seq not in self._open:
+                    now = await self._store.inbox.receipt(receipt.seq)
                 if now is not None and now.state == "waiting":
                     await done.wait()
         finally:
             if not done.is_set():
-                self._leave(receipt.seq, done)
+                self._leave(receipt.seq, waiter)
                 if now is not None and now.state == "waiting" and receipt.seq not in self._waiters:
                     self._gone.add(receipt.seq)
+        if waiter.answer is not None:
+            return replace(receipt, duplicate=False, **waiter.answer)
         if done.is_set():  # perhaps in the same moment as the deadline
             now = await self._store.inbox.receipt(receipt.seq)
         if now is None or now.state == "waiting":
@@ -162,16 +169,37 @@ class Router:
 
     def committed(self, commit: Commit) -> None:
         """Wake whoever waits for a message that a commit completed."""
-        for seq, _ in commit.completed:
-            for event in self._waiters.pop(seq, ()):
-                event.set()
+        for row in commit.posted:
+            self._open[row.seq] = None
+        for seq, result in commit.completed:
+            self._open.pop(seq, None)
+            for waiter in self._waiters.pop(seq, ()):
+                waiter.answer = None if result is None else _answer(commit, seq, result)
+                waiter.done.set()
             if seq in self._gone:
                 self._gone.discard(seq)
                 self.unheard += 1
+        if commit.people:
+            self._open.clear()  # theirs are gone, and nobody says which
 
-    def _leave(self, seq: int, event: trio.Event) -> None:
+    def _leave(self, seq: int, waiter: "_Waiter") -> None:
         waiting = self._waiters.get(seq, [])
-        if event in waiting:
-            waiting.remove(event)
+        if waiter in waiting:
+            waiting.remove(waiter)
         if not waiting:
             self._waiters.pop(seq, None)
+
+
+class _Waiter:
+    """Who waits for a message, and the end of its receipt, if the commit that completed it has told it."""
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.answer: dict[str, Any] | None = None
+
+
+def _answer(commit: Commit, seq: int, result: str) -> dict[str, Any]:
+    """Return what a commit has made of the receipt of a message that it completed."""
+    turn = commit.answered.get(seq)
+    stopped = any(each.turn == turn and each.state == "stopped" for each in commit.ended)
+    return {"state": "stopped" if stopped else "done", "result": result, "turn": turn}

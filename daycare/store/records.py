@@ -11,6 +11,7 @@ from daycare.base.messages import Choice, Envelope, File, Message, Origin, Usage
 from daycare.base.permission import Permissions
 from daycare.base.voice_settings import VoiceMode
 from daycare.base.workspace import Access
+from daycare.store.records_conversations import TurnResult, TurnStart
 from daycare.store.records_prompts import ShownPrompt
 
 T = TypeVar("T")
@@ -423,7 +424,8 @@ class Commit(msgspec.Struct):
     """What one group commit made true; handed to the store's listener in the loop's thread, in commit order.
 
     `posted` rows are new and waiting, `reworded` ones were heard; `completed` maps an inbox seq to its result, or None
-    when it died; `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters;
+    when it died, and `answered` to the turn that ended it, if one did; `started` and `ended` are turns of this node;
+    `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters;
     `memories` and `documents` say that some were written, `forgotten` that turns changed which had ended. `cut_off` are
     agents that died with their user, whatever they are at; `people` says that a user was removed, `secrets` that a key
     was stored, `shards` that other users are this node's from now on. `news` are those of capabilities, by their class;
@@ -438,6 +440,9 @@ class Commit(msgspec.Struct):
     unheard: int  # answers whose asker is dead
     agents: set[str]  # agents whose row changed (config, state, session), or of whose turns one was replaced
     reworded: list[InboxRow] = []  # msgspec gives each its own
+    answered: dict[int, int] = {}
+    started: list[TurnStart] = []
+    ended: list[TurnResult] = []
     memories: bool = False
     documents: bool = False
     forgotten: bool = False

@@ -1,7 +1,7 @@
-"""What is read of conversations: the turns of a session that have ended."""
+"""What is read of conversations, and told of them: the turns of a session that have ended."""
 
 import hashlib
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -43,3 +43,19 @@ class Past(msgspec.Struct, frozen=True):
     turns: tuple[PastTurn, ...]
     whole: bool
     settled: int
+
+
+class TurnStart(NamedTuple):
+    """A turn that has begun; an agent's turns have rising numbers."""
+
+    agent_id: str
+    turn: int
+    session: int
+
+
+class TurnResult(NamedTuple):
+    """A turn that has ended; `state` is as its history has it, and `messages` the JSON of what was said in it."""
+
+    turn: int
+    state: str
+    messages: str

@@ -87,6 +87,8 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
         if tx.db.changes():
             changed += 1
             tx.commit.completed.append((seq, None if dead else result))
+            if turn is not None:
+                tx.commit.answered[seq] = turn
             tx.tell(MessageEnded(seq, turn, result, dead))
             tx.memory.count_unread(agent_id, -1)
     return changed

@@ -86,6 +86,8 @@ class Store:
         self.ledger = offered(Ledger(*parts, self._readers))
         self.intake = offered(IntakeStore(*parts))
         self.strangers = offered(Strangers(*parts))
+        self._listener: Callable[[Commit], None] = lambda commit: None
+        self._writer.listener = self._heard
 
     def subscribe(
         self, listener: Callable[[Commit], None], trouble: Callable[[DaycareError | None], None] | None = None
@@ -95,9 +97,13 @@ class Store:
         A commit whose writers were all cancelled is announced, too. `trouble` is called with an error when a commit
         fails and with None when one succeeds again. One subscriber; a second replaces the first.
         """
-        self._writer.listener = listener
+        self._listener = listener
         if trouble is not None:
             self._writer.trouble = trouble
+
+    def _heard(self, commit: Commit) -> None:
+        self.summaries.tails.committed(commit)  # before those who then look for what it has made true
+        self._listener(commit)
 
     def of(self, kind: type[T]) -> T:
         """Return what reads and writes the tables of a capability, by its class."""

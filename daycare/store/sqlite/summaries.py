@@ -14,6 +14,7 @@ from daycare.store.sqlite import journal
 from daycare.store.sqlite.read_cache import ReadCache
 from daycare.store.sqlite.replacing import STANDS
 from daycare.store.sqlite.sql import Select, insert_into
+from daycare.store.sqlite.tails import Tails
 from daycare.store.sqlite.writer import Tx, Writer
 
 SUMMARIES: Final = "summaries"
@@ -33,6 +34,7 @@ class Summaries:
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
+        self.tails = Tails()
         self._latest: ReadCache[tuple[str, int], list[Summary]] = ReadCache(
             writer.versions, reader, SUMMARIES, most=SUMMARIES_KEPT_MAX
         )
@@ -70,14 +72,17 @@ class Summaries:
     ) -> Past:
         """Return the newest ended turns between two numbers, oldest first: as many as have `max_chars`, at least one.
 
-        None follows once there are `max_messages`. Turns without messages are left out.
+        None follows once there are `max_messages`. Turns without messages are left out. `before` is a turn that has
+        begun, or higher than any number.
         """
-        rows = self._turns(
-            f"t.agent_id = ?1 AND t.turn > ?2 AND t.turn < ?3 AND t.session > ?4 AND {STANDS} ORDER BY t.turn DESC",
-            [agent_id, after, before, APART, before],
-            moves=2,
-        )
-        past = _until(rows, session, max_chars, after, max_messages)
+        rows: Iterable[tuple[Any, ...]] | None = self.tails.newest(agent_id, after, before)
+        if rows is None:
+            rows = self._turns(
+                f"t.agent_id = ?1 AND t.turn > ?2 AND t.turn < ?3 AND t.session > ?4 AND {STANDS} ORDER BY t.turn DESC",
+                [agent_id, after, before, APART, before],
+                moves=2,
+            )
+        past = _until(rows, session, max_chars, after, max_messages, before)
         return replace(past, turns=tuple(reversed(past.turns)))
 
     async def oldest(self, agent_id: str, session: int, *, after: int, before: int, max_chars: int) -> Past:
@@ -110,13 +115,23 @@ class Summaries:
         return int(str(row[0])) if row else 0
 
 
-def _until(rows: Iterable[tuple[Any, ...]], session: int, max_chars: int, after: int, max_messages: int = _ALL) -> Past:
-    """Take turns until they are too long, at least one; or until they have as many messages, or a few more."""
+def _until(
+    rows: Iterable[tuple[Any, ...]],
+    session: int,
+    max_chars: int,
+    after: int,
+    max_messages: int = _ALL,
+    before: int = _ALL,
+) -> Past:
+    """Take turns until they are too long, at least one; or until they have as many messages, or a few more.
+
+    They were looked for below `before`: no turn with a lower number begins any more once one with that has.
+    """
     turns: list[PastTurn] = []
     said = 0
     chars = 0
     whole = True
-    newest, oldest_open = after, None
+    newest, oldest_open = (before - 1 if before < _ALL else after), None
     for turn, of_session, messages in rows:
         if of_session != session:
             break

@@ -11,7 +11,7 @@ from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.limits import LIVING_CACHE_MAX_PATHS
 from daycare.base.messages import Envelope, EnvelopeKind, Message
 from daycare.store.records import Agent, Effects, InboxRow, Reply, Step, Turn, TurnEnd
-from daycare.store.records_conversations import APART, session_of
+from daycare.store.records_conversations import APART, TurnResult, TurnStart, session_of
 from daycare.store.records_prompts import ShownPrompt
 from daycare.store.share import Owns, everybody
 from daycare.store.sqlite import (
@@ -296,6 +296,7 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
         (agent.id, session, agent.user, first.origin, trace, attempt, attempt > 1, _encode(seqs).decode(), tx.now),
     )
     turn = tx.db.last_insert_rowid()
+    tx.commit.started.append(TurnStart(agent.id, turn, session))
     if old is not None:
         waits.go_on(tx, old, turn)
         _must_end(tx, old.turn, "continued")
@@ -350,14 +351,16 @@ def end(
     tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None, hint: str = ""
 ) -> bool:
     """Write how a turn ended; only the first end counts. False if there was no such open turn."""
+    said = _encode(messages).decode()
     tx.run(
         "INSERT INTO history (turn, agent_id, session, user, origin, state, ended_at, error, hint, messages)"
         " SELECT turn, agent_id, session, user, origin, ?, ?, ?, ?, packed(?) FROM turns WHERE turn = ?"
         " ON CONFLICT DO NOTHING",
-        (state, tx.now, error, hint, _encode(messages).decode(), turn),
+        (state, tx.now, error, hint, said, turn),
     )
     if tx.db.changes() != 1:
         return False
+    tx.commit.ended.append(TurnResult(turn, state, said))
     if state not in ("continued", "split"):
         tx.tell(TurnCommitted(turn))
     return True

@@ -1,0 +1,78 @@
+"""The newest turns of agents, as the commits of this process have made them: nobody reads what was just written.
+
+A tail begins with a turn that begins here. Turns have rising numbers, and one process at a time has those of an agent:
+so what came since is all there is. Whatever else changes turns says so in its commit, and what is known is dropped.
+"""
+
+from typing import Any, Final
+
+from daycare.base.bounded import Bounded
+from daycare.store.records import Commit
+from daycare.store.records_conversations import APART
+
+TAILS_MAX: Final = 256  # agents, those that began a turn last
+_TURNS_MAX: Final = 4  # of one agent: who follows a conversation lacks its last one or two
+_CHARS_MAX: Final = 32_768  # of what was said in one, as JSON: 32 MB for all, if all were as long
+
+
+class _Tail:
+    """All turns of an agent after `after`, by number, with their session and what was said, None for an open one."""
+
+    __slots__ = ("after", "turns")
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.turns: dict[int, tuple[int, str | None]] = {}
+
+
+class Tails:
+    """What is known of the newest turns; `committed` is to be called for each commit, before its writers go on."""
+
+    def __init__(self) -> None:
+        self._tails: Bounded[str, _Tail] = Bounded(TAILS_MAX)
+        self._open: Bounded[int, str] = Bounded(TAILS_MAX * _TURNS_MAX)  # whose turns have not ended
+
+    def committed(self, commit: Commit) -> None:
+        """Follow a commit."""
+        for agent_id, turn, session in commit.started:
+            self._start(agent_id, turn, session)
+        for turn, _, messages in commit.ended:
+            self._end(turn, messages)
+        if commit.forgotten or commit.people or commit.shards:
+            self._tails.clear()
+        for agent_id in commit.agents:
+            self._tails.pop(agent_id, None)
+
+    def newest(self, agent_id: str, after: int, before: int) -> list[tuple[Any, ...]] | None:
+        """Return number, session and messages of all turns between two numbers, the newest first; None: it is unknown.
+
+        Those apart from the sessions are left out.
+        """
+        tail = self._tails.get(agent_id)
+        if tail is None or tail.after > after:
+            return None
+        return [(turn, *tail.turns[turn]) for turn in sorted(tail.turns, reverse=True) if after < turn < before]
+
+    def _start(self, agent_id: str, turn: int, session: int) -> None:
+        tail = self._tails.touch(agent_id, _Tail(turn - 1))
+        if session <= APART:
+            return
+        tail.turns[turn] = session, None
+        self._open[turn] = agent_id
+        if len(tail.turns) > _TURNS_MAX:
+            self._drop(tail, min(tail.turns))
+
+    def _end(self, turn: int, messages: str) -> None:
+        tail = self._tails.get(self._open.pop(turn, ""))
+        if tail is None or turn not in tail.turns:
+            return
+        tail.turns[turn] = tail.turns[turn][0], messages
+        if len(messages) > _CHARS_MAX:
+            self._drop(tail, turn)
+
+    def _drop(self, tail: _Tail, through: int) -> None:
+        """Know nothing any more of turns up to this one."""
+        tail.after = through
+        for turn in [turn for turn in tail.turns if turn <= through]:
+            del tail.turns[turn]
+            self._open.pop(turn, None)
