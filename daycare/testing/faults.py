@@ -29,7 +29,7 @@ class Switch:
         self.commits = 0
         self._fatal: tuple[int, str] | None = None
         self._on_kill = on_kill
-        self._announce = store._writer.listener
+        self._announce = store._listener
         store.subscribe(self._committed)
         store._db.exec_trace = self._trace
         self._commit = store._writer._commit

@@ -83,7 +83,7 @@ async def a_turn(house: TestDaemon, counts: Counts, text: str, calls: int = 0) -
     [
         (QUIET, (), "hello there", 27.4, 4.2),  # some of them keep what was shown
         (MemorySection(), (), "hello there", 35.0, 4.2),
-        (MemorySection(), KNOWN, "What is my dentist called?", 38.0, 4.2),
+        (MemorySection(), KNOWN, "What is my dentist called?", 33.8, 4.2),
     ],
     ids=["without memory", "greeting", "question"],
 )

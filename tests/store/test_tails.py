@@ -17,6 +17,8 @@ from daycare.store.records import Agent, InboxRow, Turn
 from daycare.store.sqlite import tails
 from daycare.store.sqlite.store import Store
 from daycare.store.sqlite.summaries import Summaries
+from daycare.store.sqlite.tails import Tails
+from daycare.store.sqlite.turns import TurnStore
 from tests.chance import SEED
 from tests.store.samples import HandClock, answer, end, post, said, tool_step
 
@@ -122,9 +124,12 @@ async def test_what_is_known_of_the_newest_turns_is_what_is_there(store: Store) 
         after = draw.choice([0, *talk.turns[-4:], *(turn - 1 for turn in talk.turns[-4:])])
         before = draw.choice([ALL, ALL, *talk.turns[-2:]])
         asked: dict[str, Any] = {"after": after, "before": before, "max_chars": draw.choice((50, 1_000_000))}
-        known += store.summaries.tails.newest(agent.id, after, before) is not None
-        read = await Summaries(store._writer, store._reader).newest(agent.id, agent.session, **asked)
+        known += store._tails.newest(agent.id, after, before) is not None
+        read = await Summaries(store._writer, store._reader, Tails()).newest(agent.id, agent.session, **asked)
         assert await store.summaries.newest(agent.id, agent.session, **asked) == read
+        limit = draw.randrange(1, 8)
+        said_lately = await TurnStore(store._writer, store._reader, Tails()).history(agent.id, agent.session, limit)
+        assert await store.turns.history(agent.id, agent.session, limit) == said_lately
     assert known > CHANGES / 4, "most of them, where nothing was forgotten"
 
 
@@ -132,7 +137,7 @@ async def test_no_more_is_known_than_there_is_room_for() -> None:
     async with open_store("memory:", HandClock()) as store:
         for number in range(tails.TAILS_MAX + 1):
             await answer(store, "a", to=f"/u{number}/telegram")
-        found = store.summaries.tails
+        found = store._tails
         assert len(found._tails) == tails.TAILS_MAX and not found._open
         for number in range(10):
             await answer(store, f"b{number}")
@@ -143,7 +148,7 @@ async def test_no_more_is_known_than_there_is_room_for() -> None:
 @pytest.mark.parametrize("change", ["people", "forgotten", "shards", "agents"])
 async def test_a_commit_that_may_have_changed_what_had_ended_leaves_nothing_known(store: Store, change: str) -> None:
     turn = await answer(store, "a")
-    known = store.summaries.tails
+    known = store._tails
     assert known.newest(turn.agent_id, turn.turn - 1, ALL)
     commit = blank()
     setattr(commit, change, {turn.agent_id} if change == "agents" else True)

@@ -178,11 +178,12 @@ class MemoryFeature(Feature):
         return (*DocumentRoutes(self).routes(), *MemoryRoutes(self, closing).routes())
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """Return what writes, cuts, hands off, embeds and asks ahead."""
+        """Return what writes, cuts, hands off, reads, embeds and asks ahead."""
         parts: dict[str, Callable[[], Awaitable[None]]] = {
             "conversation log": self.conversation_log.worker.run,
             "document chunks": self.chunking.worker.run,
             "memory workers": self.extraction_schedule.worker.run,
+            "search of memories": self.search.worker.run,
             "recall": self.recaller.run,
         }
         if self.embedding is not None:
@@ -207,6 +208,8 @@ class MemoryFeature(Feature):
             self.conversation_log.worker.wake()
         if commit.documents:
             self.chunking.worker.wake()
+        if commit.memories or commit.forgotten or commit.shards:
+            self.search.worker.wake()
         if commit.memories and self.embedding is not None:
             self.embedding.worker.wake()
         if commit.memories and self.copy is not None:

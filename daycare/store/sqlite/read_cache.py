@@ -1,6 +1,6 @@
 """What was read of small tables that change seldom, kept in the loop's thread until one of them changes."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import apsw
@@ -75,14 +75,29 @@ class ReadCache(Generic[K, V]):
 
     def get(self, key: K, read: Callable[[], V]) -> V:
         """Return what is known, else what `read` returns now."""
+        self._look()
+        if key in self._known:
+            return self._known[key]
+        return self._read((key,), lambda _: {key: read()})[key]
+
+    def get_all(self, keys: Sequence[K], read: Callable[[Sequence[K]], Mapping[K, V]]) -> dict[K, V]:
+        """Return what is known of each, and what `read` returns now for those of which nothing is."""
+        self._look()
+        found = {key: self._known[key] for key in keys if key in self._known}
+        if unknown := [key for key in keys if key not in found]:
+            found.update(self._read(unknown, read))
+        return found
+
+    def _look(self) -> None:
         seen = self._versions.of(self._tables)
         if seen != self._seen:
             self._known.clear()
             self._seen = seen
-        if key in self._known:
-            return self._known[key]
+
+    def _read(self, keys: Sequence[K], read: Callable[[Sequence[K]], Mapping[K, V]]) -> Mapping[K, V]:
+        seen = self._seen
         current = self._reader.txn_state("main") == apsw.SQLITE_TXN_NONE
-        value = read()
+        values = read(keys)
         if current and self._versions.of(self._tables) == seen:  # on a server others run while one reads
-            self._known[key] = value
-        return value
+            self._known.update(values)
+        return values

@@ -38,6 +38,7 @@ from daycare.store.sqlite.people import PeopleStore, Secrets
 from daycare.store.sqlite.rows import Rows, tables_of
 from daycare.store.sqlite.strangers import Strangers
 from daycare.store.sqlite.summaries import Summaries
+from daycare.store.sqlite.tails import Tails
 from daycare.store.sqlite.timers import Timers
 from daycare.store.sqlite.turns import TurnStore
 from daycare.store.sqlite.upkeep import UpkeepStore
@@ -71,8 +72,9 @@ class Store:
         self.secrets = offered(Secrets(*parts))
         self.agents = offered(Agents(*parts, lives.spawn, lives.set_state))
         self.inbox = offered(Inbox(*parts))
-        self.turns = offered(TurnStore(*parts))
-        self.summaries = offered(Summaries(*parts))
+        self._tails = Tails()
+        self.turns = offered(TurnStore(*parts, self._tails))
+        self.summaries = offered(Summaries(*parts, self._tails))
         self.outbox = offered(Outbox(*parts))
         self.files = offered(Files(*parts, self._readers))
         self.timers = offered(Timers(*parts))
@@ -102,7 +104,7 @@ class Store:
             self._writer.trouble = trouble
 
     def _heard(self, commit: Commit) -> None:
-        self.summaries.tails.committed(commit)  # before those who then look for what it has made true
+        self._tails.committed(commit)  # before those who then look for what it has made true
         self._listener(commit)
 
     def of(self, kind: type[T]) -> T:

@@ -31,10 +31,10 @@ _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 class Summaries:
     """Summaries of the older turns of a session, and the bounded reads that a prompt is made of."""
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+    def __init__(self, writer: Writer, reader: apsw.Connection, tails: Tails) -> None:
         self._write = writer.write
         self._reader = reader
-        self.tails = Tails()
+        self._tails = tails
         self._latest: ReadCache[tuple[str, int], list[Summary]] = ReadCache(
             writer.versions, reader, SUMMARIES, most=SUMMARIES_KEPT_MAX
         )
@@ -75,7 +75,7 @@ class Summaries:
         None follows once there are `max_messages`. Turns without messages are left out. `before` is a turn that has
         begun, or higher than any number.
         """
-        rows: Iterable[tuple[Any, ...]] | None = self.tails.newest(agent_id, after, before)
+        rows: Iterable[tuple[Any, ...]] | None = self._tails.newest(agent_id, after, before)
         if rows is None:
             rows = self._turns(
                 f"t.agent_id = ?1 AND t.turn > ?2 AND t.turn < ?3 AND t.session > ?4 AND {STANDS} ORDER BY t.turn DESC",

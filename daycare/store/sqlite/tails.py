@@ -51,7 +51,12 @@ class Tails:
         tail = self._tails.get(agent_id)
         if tail is None or tail.after > after:
             return None
-        return [(turn, *tail.turns[turn]) for turn in sorted(tail.turns, reverse=True) if after < turn < before]
+        return [row for row in self.lately(agent_id) if after < row[0] < before]
+
+    def lately(self, agent_id: str) -> list[tuple[Any, ...]]:
+        """Return the same of all turns that are known, which are the newest."""
+        tail = self._tails.get(agent_id)
+        return [] if tail is None else [(turn, *tail.turns[turn]) for turn in sorted(tail.turns, reverse=True)]
 
     def _start(self, agent_id: str, turn: int, session: int) -> None:
         tail = self._tails.touch(agent_id, _Tail(turn - 1))

@@ -1,6 +1,6 @@
 """Turns and their journal: begun before they work, resumed after a crash, committed once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import apsw
@@ -27,6 +27,7 @@ from daycare.store.sqlite import (
 )
 from daycare.store.sqlite.facts import PromptShown, TurnAnswered, TurnBegan, TurnCommitted
 from daycare.store.sqlite.sql import Select
+from daycare.store.sqlite.tails import Tails
 from daycare.store.sqlite.writer import Tx, Writer, user_of
 
 _OPEN = "NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = turns.turn)"
@@ -45,9 +46,10 @@ class TurnStore:
     raises `ConflictError` (`TURN_GONE`), or does nothing where that is said.
     """
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+    def __init__(self, writer: Writer, reader: apsw.Connection, tails: Tails) -> None:
         self._write = writer.write
         self._reader = reader
+        self._tails = tails
         self._users: Bounded[int, str] = Bounded(LIVING_CACHE_MAX_PATHS)  # whose turns are, of those that began lately
 
     async def begin(self, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
@@ -232,26 +234,35 @@ class TurnStore:
 
     async def history(self, agent_id: str, session: int, limit: int) -> list[Message]:
         """Return the newest messages of the current session, oldest first: whole turns, until there are `limit`."""
+        known = self._tails.lately(agent_id)[:limit]
+        found, enough = _newest(known, session, limit)
+        if enough or len(known) == limit:
+            return found
         rows = self._reader.execute(
-            "SELECT unpacked(h.messages), t.session FROM turns t LEFT JOIN history h USING (turn)"
+            "SELECT t.turn, t.session, unpacked(h.messages) FROM turns t LEFT JOIN history h USING (turn)"
             " WHERE t.agent_id = ? AND t.session > ? AND t.replaced_by IS NULL ORDER BY t.turn DESC LIMIT ?",
             (agent_id, APART, limit),
         )
-        turns: list[tuple[Message, ...]] = []
-        total = 0
-        for text, of_session in rows:
-            if of_session != session or total >= limit:
-                break
-            if text is not None:
-                turns.append(_decode_history(str(text)))
-                total += len(turns[-1])
-        return [message for turn in reversed(turns) for message in turn]
+        return _newest(rows, session, limit)[0]
 
     async def replaceable(self, agent: Agent) -> int | None:
         """Return the turn of an agent whose place a message may take (`Person.instead`), None while one is open."""
         if await self.open_turn(agent.id) is not None:
             return None
         return replacing.last_turn(self._reader, agent.id, agent.session)
+
+
+def _newest(rows: Iterable[tuple[Any, ...]], session: int, limit: int) -> tuple[list[Message], bool]:
+    """Return the messages of the newest turns of a session, and whether no more rows can add any."""
+    turns: list[tuple[Message, ...]] = []
+    total, enough = 0, False
+    for _, of_session, text in rows:
+        if enough := of_session != session or total >= limit:
+            break
+        if text is not None:
+            turns.append(_decode_history(text))
+            total += len(turns[-1])
+    return [message for turn in reversed(turns) for message in turn], enough or total >= limit
 
 
 def end_all(tx: Tx, agent_id: str, reason: str) -> None:

@@ -78,20 +78,17 @@ class RecentMemories:
         rows = self._store.of(MemoryRows)
         states = await rows.states(scopes)
         for scope in scopes:
-            before, now = self._states.get(scope), states.get(scope)
+            before, now = self._states.get(scope), states[scope].life
             if before == now:
                 continue
             changed = None
-            if before is not None and now is not None and before[0] == now[0]:
+            if before is not None and before[0] == now[0]:
                 changed = await rows.reading(partial(rows.gone_since, scope, before[1]))
             for no in self._of(scope) if changed is None else changed:
                 self._let_go(no)
             if self._states.get(scope) != before:
                 continue  # somebody else has looked meanwhile, and perhaps at more
-            if now is None:
-                self._states.pop(scope, None)
-            else:
-                self._states[scope] = now
+            self._states[scope] = now
 
     async def get(self, scopes: Sequence[str], numbers: Sequence[int]) -> dict[int, FoundMemory]:
         """Return those of the memories that are in these scopes, which were just looked at."""

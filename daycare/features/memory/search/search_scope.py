@@ -64,10 +64,19 @@ class SearchScope:
         """Whether it keeps words, and there are texts that nobody has looked at."""
         return self._keeps_words and self._looked < self._structure.size
 
-    def catch_up(self) -> bool:
-        """Follow what was changed or deleted, and read what was added, a bounded part; return whether there is more."""
-        latest = self._store.latest(self._scope)  # before what is read: what changes meanwhile is looked at next time
-        if latest == self._latest:
+    def is_behind(self, latest: tuple[int, int]) -> bool:
+        """Whether there is something to follow, where these are the store's numbers."""
+        return latest != self._latest
+
+    def catch_up(self, latest: tuple[int, int] | None = None) -> bool:
+        """Follow what was changed or deleted, and read what was added, a bounded part; return whether there is more.
+
+        `latest` is what the store says, if that is known.
+        """
+        if latest is None:
+            latest = self._store.latest(self._scope)
+        # Before what is read: what changes meanwhile is looked at next time.
+        if not self.is_behind(latest):
             return False
         is_revised = bool(self._last) and latest[1] != self._latest[1]
         changed = self._store.gone_since(self._scope, self._latest[1]) if is_revised else []
@@ -145,9 +154,11 @@ class SearchScope:
             structure.look(self._store.texts(self._scope, unread))
         return ranking.finish(structure, ranked, question, count, weights, least=query.least)
 
-    def alike(self, words: Sequence[str], postings_max: int, limit: int) -> list[int] | None:
+    def alike(
+        self, words: Sequence[str], postings_max: int, limit: int, latest: tuple[int, int] | None = None
+    ) -> list[int] | None:
         """Return the memories that have most of these words; None where the store has to say it."""
-        if self.catch_up() or not self._has_words:
+        if self.catch_up(latest) or not self._has_words:
             return None
         if not self.size:
             return []

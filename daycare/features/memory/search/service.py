@@ -33,6 +33,7 @@ from daycare.features.memory.store.records import ECHO, EVERYBODY
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
 from daycare.store.sqlite.store import Store
+from daycare.store.worker import IDLE_S, Worker
 
 if TYPE_CHECKING:
     from daycare.features.memory.search.question import HeardQuestion
@@ -70,6 +71,7 @@ class Search:
         self._taken = 0  # bytes of all scopes, as each was when it was last asked
         self._aside = trio.CapacityLimiter(_ASIDE_MAX)
         self._recent = RecentMemories(store)
+        self.worker = Worker(self._follow)
 
     async def find(self, query: MemoryQuery) -> list[MemoryHit]:
         """Return what fits a question, the best first; passages of documents that everybody reads among them."""
@@ -77,8 +79,10 @@ class Search:
         if query.heard is None:
             query = replace(query, heard=_heard(query))
         scopes = [query.scope]
-        found = await self._find(query, query.scope)
         reads_all = Tier.CHUNK in query.tiers and query.scope != EVERYBODY
+        if self._elsewhere is None:
+            await self._rows.states([*scopes, EVERYBODY] if reads_all else scopes)  # both at once
+        found = await self._find(query, query.scope)
         if reads_all and (everybodys := await self._find(query, EVERYBODY)):
             scopes.append(EVERYBODY)
             found = sorted([*found, *everybodys], key=lambda it: -it.score)
@@ -114,12 +118,28 @@ class Search:
         if kept is not None and kept.is_free:
             kept.turn.acquire_nowait()
             try:
-                found = await self._reading(partial(kept.searched.alike, words, postings_max, limit))
+                latest = (await self._rows.states([scope]))[scope].latest
+                found = await self._reading(partial(kept.searched.alike, words, postings_max, limit, latest))
             finally:
                 kept.turn.release()
             if found is not None:
                 return found
         return await self._reading(partial(self._rows.alike, scope, words, postings_max, limit))
+
+    async def _follow(self) -> float:
+        """Read what was added or changed in scopes of which something is kept, before somebody asks them."""
+        if self._elsewhere is None:
+            states = await self._rows.states(list(self._search_scopes))
+            for scope, state in states.items():
+                kept = self._search_scopes.get(scope)
+                if kept is not None and kept.is_free and kept.searched.is_behind(state.latest):
+                    kept.turn.acquire_nowait()
+                    try:
+                        await self._reading(partial(kept.searched.catch_up, state.latest))
+                    finally:
+                        self._answered(scope, kept)
+                    await trio.lowlevel.checkpoint()
+        return IDLE_S
 
     def drop(self, scope: str) -> None:
         """Keep nothing of a scope in memory."""
@@ -180,7 +200,8 @@ class Search:
         aside = self._elsewhere is not None
         try:
             if not aside:
-                found = await self._reading(partial(_found_at_hand, kept.searched, query, self._live))
+                latest = (await self._rows.states([scope]))[scope].latest
+                found = await self._reading(partial(_found_at_hand, kept.searched, query, self._live, latest))
                 if found is not None:
                     return found
                 aside = True
@@ -269,9 +290,11 @@ def _heard(query: MemoryQuery) -> "HeardQuestion":
     return hear(query.text, query.now_ms, query.zone)
 
 
-def _found_at_hand(searched: "SearchScope", query: MemoryQuery, live: Live) -> Sequence["Scored"] | None:
+def _found_at_hand(
+    searched: "SearchScope", query: MemoryQuery, live: Live, latest: tuple[int, int]
+) -> Sequence["Scored"] | None:
     """Return what is found; None where that takes more than some milliseconds, and would hold others up."""
-    if searched.catch_up() or searched.size > SEARCH_INLINE_ROWS or not searched.at_hand(query):
+    if searched.catch_up(latest) or searched.size > SEARCH_INLINE_ROWS or not searched.at_hand(query):
         return None
     return searched.find(query, live.now.memory.retrieval, _count(query))
 

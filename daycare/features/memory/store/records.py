@@ -4,7 +4,7 @@ import struct
 from collections.abc import Sequence
 from heapq import nsmallest
 from math import log1p
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -192,3 +192,24 @@ class MemoryCounts(msgspec.Struct, frozen=True, kw_only=True):
     chunks: int = 0
     uncurated: int = 0
     text_bytes: int = 0
+
+
+class ScopeState(NamedTuple):
+    """How a scope is: what tells it apart from one that began again, its last memory, and its last change."""
+
+    incarnation: int
+    last: int
+    changed: int
+
+    @property
+    def latest(self) -> tuple[int, int]:
+        """The numbers that rise with each memory that is added, and with each that is changed or deleted."""
+        return self.last, self.changed
+
+    @property
+    def life(self) -> tuple[int, int]:
+        """What is another one once a memory was changed, or is not there any more."""
+        return self.incarnation, self.changed
+
+
+NEVER: Final = ScopeState(0, 0, 0)  # nothing was ever remembered there

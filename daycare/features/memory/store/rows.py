@@ -46,7 +46,7 @@ class MemoryRows(
         Table("memories", called="memories", exported="memory", own="agent_id = ?1 AND tier = 'log'", apart=True),
         Table("memory_sources", exported="memory"),
         Table("memory_marks", exported="mark", own="agent_id = ?1"),
-        Table("memory_scopes", again="from the memories"),
+        Table("memory_scopes", again="from the memories", watched=True),
         Table("memory_names", again="from the memories"),
         Table("memory_logged", again="for the turns that came"),
         Table("memory_documents", again="chunks are cut from the documents"),

@@ -16,9 +16,18 @@ import trio
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.memories import Tier
-from daycare.features.memory.store.records import MemoryCounts, MemoryShape, Postings, StoredMemory, most_alike
+from daycare.features.memory.store.records import (
+    NEVER,
+    MemoryCounts,
+    MemoryShape,
+    Postings,
+    ScopeState,
+    StoredMemory,
+    most_alike,
+)
 from daycare.features.memory.store.stored import COLUMNS, MEMORIES, SCOPE_BITS, ScopeSpan, changes, memory, span
 from daycare.store.sqlite.database import count
+from daycare.store.sqlite.read_cache import ReadCache
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.sql import fetch, those
@@ -27,6 +36,7 @@ from daycare.store.sqlite.writer import Writer
 
 _FREQUENT_MAX: Final = 10_000  # words known to be frequent; a scope has some hundred
 _STEMS_MAX: Final = 4_096  # words whose stems are known, 300 bytes each: one that is asked about is asked about again
+_STATES_MAX: Final = 1_000  # scopes of which it is known that nothing has changed
 _PAGE: Final = 500  # rows looked at before others have a turn, about 5 ms
 _COUNTED: Final = 10_000  # rows counted before others have a turn
 _TIERS: Final = {tier.value: tier for tier in Tier}
@@ -49,6 +59,7 @@ class MemoryReads(Rows):
         # (scope, stem) -> how many memories there were then, and how many postings were too few
         self._frequent: Bounded[tuple[int, str], tuple[int, int]] = Bounded(_FREQUENT_MAX)
         self._stems: Bounded[str, list[str]] = Bounded(_STEMS_MAX)  # words keep theirs
+        self._states: ReadCache[str, ScopeState] = ReadCache(writer.versions, reader, "memory_scopes", most=_STATES_MAX)
 
     # -- by words ----------------------------------------------------------------------------------------------------
 
@@ -190,14 +201,18 @@ class MemoryReads(Rows):
         found = {it.no: it for it in rows}
         return [found[no] for no in numbers if no in found]
 
-    async def states(self, scopes: Sequence[str]) -> dict[str, tuple[int, int]]:
-        """Return of each scope, which is another one if it began again, what tells it apart, and `latest[1]`."""
+    async def states(self, scopes: Sequence[str]) -> dict[str, ScopeState]:
+        """Return how each scope is by now, read once for all."""
+        return self._states.get_all(scopes, self._read_states)
+
+    def _read_states(self, scopes: Sequence[str]) -> dict[str, ScopeState]:
         rows = fetch(
             self._reader,
-            "SELECT scope, incarnation, changed FROM memory_scopes WHERE scope IN (SELECT value FROM json_each(?))",
+            "SELECT scope, incarnation, next - 1, changed FROM memory_scopes"
+            " WHERE scope IN (SELECT value FROM json_each(?))",
             (_encode(scopes).decode(),),
         )
-        return {scope: (incarnation, changed) for scope, incarnation, changed in rows}
+        return dict.fromkeys(scopes, NEVER) | {scope: ScopeState(*state) for scope, *state in rows}
 
     async def find(
         self,
