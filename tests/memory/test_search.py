@@ -21,6 +21,7 @@ from daycare.features.memory.store.records import ECHO
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.settings import Live
 from daycare.store.sqlite.store import Store
+from daycare.store.worker import IDLE_S
 from tests.store.remembering import SCOPE, logged
 from tests.store.samples import EPOCH_MS, HandClock
 
@@ -200,6 +201,36 @@ async def test_what_was_added_changed_and_forgotten_meanwhile_counts(store: Stor
     assert await texts() == {"the piano stands in the hall", "we sold the piano to a school"}
     await store.of(MemoryRows).forget(SCOPE, [one])
     assert await texts() == {"we sold the piano to a school"}
+
+
+async def test_what_was_added_and_changed_is_followed_before_somebody_asks(store: Store) -> None:
+    search = Search(store, Live(), None)
+    assert await search._follow() == IDLE_S, "there is nothing to follow yet"
+    [one] = await logged(store, "the piano stands in the hall")
+    await search.find(ask("Where is the piano?"))
+    kept = search._search_scopes[SCOPE].searched
+    await logged(store, "we sold the piano to a school")
+    await store.of(MemoryRows).forget(SCOPE, [one])
+    assert kept.is_behind(store.of(MemoryRows).latest(SCOPE))
+    await search._follow()
+    assert not kept.is_behind(store.of(MemoryRows).latest(SCOPE)) and search._search_scopes[SCOPE].is_free
+    assert [hit.memory.text for hit in await search.find(ask("Where is the piano?"))] == [
+        "we sold the piano to a school"
+    ]
+
+
+async def test_who_asks_is_in_nobodys_way_who_follows(store: Store) -> None:
+    search = Search(store, Live(), None)
+    await logged(store, "the piano stands in the hall")
+    await search.find(ask("Where is the piano?"))
+    await logged(store, "we sold the piano to a school")
+    kept = search._search_scopes[SCOPE]
+    await kept.turn.acquire()
+    with trio.fail_after(5):
+        await search._follow()
+    assert kept.searched.is_behind(store.of(MemoryRows).latest(SCOPE)), "who has its turn reads it"
+    kept.turn.release()
+    assert len(await search.find(ask("Where is the piano?"))) == 2
 
 
 async def test_rows_are_read_until_enough_say_something_else_and_echoes_come_last(store: Store) -> None:

@@ -32,6 +32,7 @@ HELD_MAX_S: Final = 1.5  # a fifth of what a read waits, and as much again for a
 READERS: Final = 20
 LOGGED_S: Final = 2.0  # in which the words of a turn are written into the log of the conversation
 READS: Final = 25
+TURNS: Final = 3
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +160,21 @@ async def test_a_turn_reads_nothing_with_the_loop_held_up(
             await house.store.of(RosterRows).branches("", "", 10)
             await trio.sleep(LOGGED_S)
     assert not held
+
+
+async def test_a_turn_reads_nothing_that_this_node_has_written(line: Line, tmp_path: Path) -> None:
+    trips: list[int] = []
+    async with a_house(line, tmp_path) as house:
+        reader = house.store._reader
+        assert isinstance(reader, LoopReader)
+        for said in ("My cat is called Luna.", "I live in Bonn.", "What is my cat called?"):
+            assert await house.talk(said)
+        for _ in range(TURNS):
+            await trio.sleep(LOGGED_S)
+            before = reader.trips
+            assert await house.talk("What is my cat called?")
+            trips.append(reader.trips - before)
+    assert sorted(trips)[TURNS // 2] == 0, "of those that something else was read beside, too"
 
 
 async def test_who_reads_while_connections_break_waits_for_the_next_and_is_answered(line: Line, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from daycare.base import limits
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.memories import FactPart, Tier
 from daycare.features import open_store
-from daycare.features.memory.store.records import EVERYBODY, MemoryCounts, Postings, Seen, Superseded
+from daycare.features.memory.store.records import EVERYBODY, NEVER, MemoryCounts, Postings, Seen, Superseded
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
@@ -136,6 +136,27 @@ async def test_it_is_told_whether_anything_was_added_or_changed(store: Store) ->
     assert more[0] > added[0] and more[1] == added[1]
     await store.of(MemoryRows).forget(SCOPE, [one])
     assert store.of(MemoryRows).latest(SCOPE)[0] == more[0] and store.of(MemoryRows).latest(SCOPE)[1] > more[1]
+
+
+async def test_how_scopes_are_is_known_until_one_of_them_changes(store: Store) -> None:
+    rows = store.of(MemoryRows)
+    scopes = [SCOPE, "u2", "nobody"]
+
+    async def agree() -> None:
+        states = await rows.states(scopes)
+        assert [states[scope].latest for scope in scopes] == [rows.latest(scope) for scope in scopes]
+        assert await rows.states(scopes) == states
+
+    await agree()
+    [one] = await logged(store, "one")
+    await agree()
+    before = (await rows.states([SCOPE]))[SCOPE]
+    await logged(store, "theirs", to="/u2/telegram", scope="u2", user="u2")
+    await agree()
+    assert (await rows.states([SCOPE]))[SCOPE] == before != NEVER
+    await rows.forget(SCOPE, [one])
+    await agree()
+    assert (await rows.states(scopes))["nobody"] == NEVER
 
 
 async def test_gone_tells_what_was_changed_or_deleted_and_not_what_was_added(store: Store, clock: HandClock) -> None:
