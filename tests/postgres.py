@@ -38,6 +38,7 @@ OF_A_FILE: Final = {  # tests, modules and folders that are left out with a serv
     "test_packing": "a server packs by itself",
     "test_the_code_itself_is_nowhere_in_the_file": _FILE,
     "test_a_prompt_without_a_change_takes_few_bytes": _FILE,
+    "test_what_expired_leaves_no_empty_pages_among_what_stays": _FILE,
     **dict.fromkeys(("test_statements", "test_stems", "test_worker"), "it is about no store, or about both engines"),
     **dict.fromkeys(("test_crash_anywhere", "test_crash_points", "test_crash_steering", "test_powercut"), _KILLS),
     "test_a_crash_at_the_commit_leaves_all_of_a_batch_or_nothing": _KILLS,

@@ -324,17 +324,41 @@ async def test_what_is_kept_expires_with_the_journal_and_what_is_in_use_stays(
         while await house.store.ledger.expire(now_ms - 1_500_000):  # between the two
             pass
         assert await _kept(house) == before | {"prompts": before["prompts"] - 1}
+        await house.talk("and now")
         while await house.store.ledger.expire(now_ms - 500_000):
             pass
-        left = await _kept(house)
-        assert left == {
-            "prompts": 0,
+        assert await _kept(house) == {
+            "prompts": 1,
             "prompt_layouts": before["prompt_layouts"] - 1,
             "prompt_texts": before["prompt_texts"] - 1,
         }
         with pytest.raises(NotFoundError, match="is not kept"):
             await shown(house, old)
+        check(await shown(house, await last_turn(house)), house.model.history[-1])
+
+
+async def test_of_an_agent_nobody_talks_to_any_more_no_layout_is_kept(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        await write(house, "SOUL.md", "You are old.")
+        await house.talk("hello")
+        await write(house, "SOUL.md", "You are new.")
+        await house.talk("hello again")
+        await trio.sleep(1_000)
+        while await house.store.ledger.expire(house.daemon.clock.now_ms() - 500_000):
+            pass
+        assert set((await _kept(house)).values()) == {0}
         await house.talk("and again")
+        check(await shown(house, await last_turn(house)), house.model.history[-1])
+
+
+async def test_a_layout_that_another_node_let_go_is_missed_for_an_hour_at_most(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with house_at(tmp_path) as house:
+        await house.talk("hello")
+        await house.store.of(PromptRows)._write(lambda tx: tx.run("DELETE FROM prompt_layouts"))
+        await trio.sleep(3_601)
+        await house.talk("hello again")
         check(await shown(house, await last_turn(house)), house.model.history[-1])
 
 

@@ -26,6 +26,7 @@ from tests.store.remembering import (
     logged,
     only,
     said,
+    texts,
     written,
 )
 from tests.store.samples import EPOCH_MS, HandClock, answer, begin, end, post, tool_step
@@ -328,6 +329,9 @@ async def test_nothing_is_learned_about_other_scopes(store: Store) -> None:
 # -- expiry ------------------------------------------------------------------------------------------------------------
 
 
+_PAGES = "SELECT {} FROM dbstat WHERE name = 'memories'"
+
+
 async def expired(store: Store, before_ms: int, limit: int = 2) -> int:
     total = 0
     while deleted := await store.of(MemoryRows).expire(before_ms, limit):
@@ -364,6 +368,24 @@ async def test_a_dead_agents_log_expires_when_its_newest_entry_is_as_old(store: 
     assert len(await store.of(MemoryRows).find(SCOPE, Tier.LOG)) == 2, "nothing goes by itself"
     assert await expired(store, clock.ms) == 0
     assert await expired(store, clock.ms + 1) == 2
+
+
+async def test_what_expired_leaves_no_empty_pages_among_what_stays(store: Store, clock: HandClock) -> None:
+    facts = []
+    for round_ in range(30):
+        await said(store, *(f"word{round_} of message {number} in round {round_}" for number in range(20)))
+        log = await written(store)
+        facts += await learned(store, *(fact(f"word{round_} is number {no & 0xFFFF}", no) for no in log[:6]))
+    rows = store.of(MemoryRows)
+    before = await rows.get([SCOPE], facts)
+    assert await expired(store, clock.ms + 1, limit=64) == 600
+    room, unused = rows._number(_PAGES.format("sum(pgsize)")) or 0, rows._number(_PAGES.format("sum(unused)")) or 0
+    assert unused < room / 4, f"{unused} of {room} bytes are unused"
+    words = rows._number("SELECT sum(length(block)) FROM memory_words_data") or 0
+    assert words < 6_000, f"{words} bytes of words of {len(facts)} facts"
+    assert await rows.get([SCOPE], facts) == before
+    assert texts(store, "word7") == facts[42:48]
+    assert texts(store, "message") == []
 
 
 async def test_numbers_of_expired_entries_are_never_given_out_again(store: Store, clock: HandClock) -> None:

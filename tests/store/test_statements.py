@@ -28,7 +28,7 @@ NOT_CONSTANT = {
     ("purging.py", "_purge"): "the tables of our own schema",
     ("purging.py", "look"): "the tables of our own schema",
     ("purging.py", "purge"): "the tables of our own schema",
-    ("scrub.py", "clean"): "the indexes of our own schema",
+    ("scrub.py", "merge"): "the indexes of our own schema",
     ("scrub.py", "recover"): "the indexes of our own schema",
     ("rows_overview.py", "summed"): "one of three groups and two conditions, with the path that goes with it",
     ("rows.py", "spent"): "one of two conditions, with the path that goes with it",

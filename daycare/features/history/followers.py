@@ -1,6 +1,7 @@
 """Keeping what models were shown, in the transaction that keeps what they answered.
 
-A section is stored once for each user, until none of their prompts has it. What is forgotten is in no kept text: where
+A section is stored once for each user, until none of their prompts has it: of an agent that nobody has talked to for
+as long as prompts are kept, nothing is left. What is forgotten is in no kept text: where
 something is forgotten of a scope, all kept texts of its people go, as any of them may quote it.
 """
 
@@ -30,11 +31,19 @@ from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.writer import Tx
 
 LAYOUTS_REMEMBERED_MAX: Final = 4_096  # agents whose layout is known, some 200 bytes each
+LAYOUT_TRUSTED_MS: Final = 3_600_000  # then it is looked for again: another node may have let it go
 FORGETTING_REMEMBERED_MAX: Final = 1_024  # people of whom something was forgotten while turns ran
 
 TOOLS: Final = "tools"
 MARK: Final = "\0"  # stands in a stored text for the mark of its session
 _DROP: Final = "DELETE FROM prompt_layouts WHERE no IN (SELECT l.no FROM prompt_layouts l WHERE"
+# The agents of layouts whose last turn ended long ago, and of which no prompt is left.
+_LEFT_ALONE: Final = (
+    "SELECT DISTINCT l.agent_id FROM prompt_layouts l WHERE l.no IN (SELECT value FROM carray(?1))"
+    " AND (SELECT h.ended_at FROM history h WHERE h.turn ="
+    " (SELECT max(t.turn) FROM turns t WHERE t.agent_id = l.agent_id)) < ?2"
+    " AND NOT EXISTS (SELECT 1 FROM turns t JOIN prompts p ON p.turn = t.turn WHERE t.agent_id = l.agent_id)"
+)
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -47,6 +56,7 @@ class _Known(NamedTuple):
     images: bool | None
     image_max_bytes: int
     no: int
+    looked_at_ms: int
 
 
 class PromptFollower(Follower):
@@ -65,7 +75,7 @@ class PromptFollower(Follower):
         return {
             PromptShown: self._keep,
             ScopeForgot: self._forget,
-            RowsExpired: _expire,
+            RowsExpired: self._expire,
             TurnsExpire: _expire_turns,
             AgentExpires: self._expire_agent,
             PersonPurged: self._purge,
@@ -91,7 +101,7 @@ class PromptFollower(Follower):
         """Return the number of the layout of a prompt, the last one of its agent wherever that is the same."""
         made_of = (it.base.digest, it.tools, it.images, it.image_max_bytes)
         known = self._layouts.get(it.agent_id)
-        if known is not None and known[:-1] == made_of:
+        if known is not None and known[:-2] == made_of and tx.now - known.looked_at_ms < LAYOUT_TRUSTED_MS:
             return known.no
         tools = PromptPart(TOOLS, _encode(it.tools).decode())
         parts = [(part.name, _text(tx, it, part), part.cut) for part in (*it.base.parts, tools)]
@@ -110,7 +120,7 @@ class PromptFollower(Follower):
                 (it.agent_id, it.user, *columns, tx.now),
             )
             no = tx.db.last_insert_rowid()
-        self._layouts[it.agent_id] = _Known(*made_of, no)
+        self._layouts[it.agent_id] = _Known(*made_of, no, tx.now)
         return no
 
     def _forget(self, tx: Tx, it: ScopeForgot) -> None:
@@ -120,6 +130,28 @@ class PromptFollower(Follower):
             tx.run("DELETE FROM prompt_layouts WHERE user = ?", (user,))
             tx.run("UPDATE prompts SET kept = NULL WHERE user = ? AND kept IS NOT NULL", (user,))
         self._layouts.clear()
+
+    def _expire(self, tx: Tx, it: RowsExpired) -> None:
+        """Delete prompts of turns that ended long ago, and layouts that no prompt has, with their texts.
+
+        Those are what a later one has replaced since, and what an agent has that was not talked to for so long.
+        """
+        rows = fetch(
+            tx.db,
+            "DELETE FROM prompts WHERE turn IN (SELECT DISTINCT p.turn FROM prompts p JOIN history h USING (turn)"
+            " WHERE h.ended_at < ? ORDER BY p.turn LIMIT ?) RETURNING layout",
+            (it.before_ms, it.limit),
+        )
+        it.deleted.append(len(rows))
+        left = fetch(tx.db, _LEFT_ALONE, (those(sorted({int(no) for (no,) in rows})), it.before_ms))
+        for (agent_id,) in left:
+            self._layouts.pop(agent_id, None)
+            it.deleted.append(_drop_layouts(tx, "agent_id = ?", agent_id))
+        replaced = (
+            "EXISTS (SELECT 1 FROM prompt_layouts n WHERE n.agent_id = l.agent_id AND n.no > l.no AND n.created_at < ?)"
+            " LIMIT ?"
+        )
+        it.deleted.append(_drop_layouts(tx, replaced, it.before_ms, it.limit))
 
     def _expire_agent(self, tx: Tx, it: AgentExpires) -> None:
         self._layouts.pop(it.agent_id, None)
@@ -149,21 +181,6 @@ def _packed(numbers: Sequence[int]) -> bytes | None:
         return None
     ordered = sorted(numbers)
     return _pack([ordered[0], *(after - before for before, after in pairwise(ordered))])
-
-
-def _expire(tx: Tx, it: RowsExpired) -> None:
-    """Delete prompts of turns that ended long ago, layouts that a later one has replaced since, and their texts."""
-    tx.run(
-        "DELETE FROM prompts WHERE turn IN (SELECT DISTINCT p.turn FROM prompts p JOIN history h USING (turn)"
-        " WHERE h.ended_at < ? ORDER BY p.turn LIMIT ?)",
-        (it.before_ms, it.limit),
-    )
-    it.deleted.append(tx.db.changes())
-    replaced = (
-        "EXISTS (SELECT 1 FROM prompt_layouts n WHERE n.agent_id = l.agent_id AND n.no > l.no AND n.created_at < ?)"
-        " LIMIT ?"
-    )
-    it.deleted.append(_drop_layouts(tx, replaced, it.before_ms, it.limit))
 
 
 def _expire_turns(tx: Tx, it: TurnsExpire) -> None:

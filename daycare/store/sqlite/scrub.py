@@ -63,14 +63,20 @@ async def clean(writer: Writer, reader: apsw.Connection, pieces: list[bytes]) ->
     last = count(reader, "SELECT coalesce(max(no), 0) FROM forgetting")
     if not tries:
         return
-    for index in _indexes(reader) if writer.leaves_pages else ():
-        await _merge(writer, index)
+    if writer.leaves_pages:
+        await merge(writer, reader)
     if writer.leaves_pages and reader.filename:
         await _overwrite(writer)
         if tries > 1 or not pieces or await _shown(writer, reader, pieces):
             await writer.alone(_rewrite)
             await _overwrite(writer)
     await writer.write(lambda tx: tx.run("DELETE FROM forgetting WHERE no <= ?", (last,)))
+
+
+async def merge(writer: Writer, reader: apsw.Connection) -> None:
+    """Let the indexes of words of a file hold nothing of what is gone. Each is written once, with others' commits."""
+    for index in _indexes(reader):
+        await _merge(writer, index)
 
 
 def _indexes(db: apsw.Connection) -> list[str]:

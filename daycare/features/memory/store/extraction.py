@@ -24,6 +24,7 @@ from daycare.features.memory.store.stored import (
     MEMORIES,
     SCOPE_BITS,
     add_source,
+    close_up,
     describe,
     hash_of,
     insert,
@@ -31,17 +32,21 @@ from daycare.features.memory.store.stored import (
     remove,
     span,
 )
+from daycare.store.sqlite import scrub
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.rows import Rows
 from daycare.store.sqlite.sql import fetch, those
 from daycare.store.sqlite.writer import Tx
 
+_GONE_SHARE: Final = 0.25  # of those that live: so much less often is the whole index written than something expires
 _COUNTED_MAX: Final = 2_000  # entries that wait; nobody asks whether there are more
 _ENTRIES: Final = "FROM memories WHERE agent_id = ? AND tier = 'log' AND no > ? AND no <= ? AND text IS NOT NULL"
 
 
 class MemoryExtraction(Rows):
     """How far workers have come, and what came of it."""
+
+    _gone = 0  # entries that this process has deleted since it merged the index, in which they stand until then
 
     async def unextracted(self, limit: int, *, after: str = "") -> list[Unextracted]:
         """Return for each living agent with entries after its mark what waits for its worker.
@@ -117,9 +122,19 @@ class MemoryExtraction(Rows):
         """Delete curated log entries that were kept before `before_ms`; return how many (0: all done).
 
         Those of an agent that is dead count as curated once the newest of them is as old. What was learned from them
-        stays, and from which turns.
+        stays, and from which turns; in a file it is closed up, and the index of words is merged once a good part of
+        it is of what is gone.
         """
-        return await self._write(lambda tx: _expire(tx, before_ms, limit))
+        file = self._writer.leaves_pages
+        deleted = await self._write(lambda tx: _expire(tx, before_ms, limit, in_file=file))
+        self._gone += deleted
+        if file and not deleted and self._gone > _GONE_SHARE * self._living():
+            await scrub.merge(self._writer, self._reader)
+            self._gone = 0
+        return deleted
+
+    def _living(self) -> int:
+        return count(self._reader, "SELECT number FROM counts WHERE name = 'memories'")
 
 
 def renew_mark(tx: Tx, agent_id: str) -> None:
@@ -241,7 +256,7 @@ def _see(tx: Tx, seen: Seen, scope: int) -> None:
 # -- expiry ------------------------------------------------------------------------------------------------------------
 
 
-def _expire(tx: Tx, before_ms: int, limit: int) -> int:
+def _expire(tx: Tx, before_ms: int, limit: int, *, in_file: bool) -> int:
     rows = fetch(
         tx.db,
         "SELECT m.agent_id, CASE WHEN a.state = 'dead' AND n.created_at < ?1 THEN m.newest ELSE m.through END"
@@ -258,6 +273,8 @@ def _expire(tx: Tx, before_ms: int, limit: int) -> int:
             (agent_id, 0, through, before_ms, limit - deleted),
         )
         deleted += remove(tx, [no for (no,) in old], hashes=False)
+        if in_file and old:
+            close_up(tx, old[0][0], old[-1][0])
         renew_mark(tx, agent_id)
         if deleted >= limit:
             break

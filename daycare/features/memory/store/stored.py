@@ -26,6 +26,8 @@ from daycare.store.sqlite.writer import Tx
 MEMORY_SCOPES_MAX: Final = 2**20 - 1  # whose numbers fit into a vector's key
 MEMORY_CHANGES_MAX: Final = 100_000  # remembered, so that caches need not start over: a year of a busy daemon
 
+_CLOSED_UP_MAX: Final = 256  # memories moved with one commit, some milliseconds; where more are left, pages are full
+
 SCOPE_BITS: Final = 32  # a memory's number: its scope's, then so many bits of its own
 MODEL_BITS: Final = 52  # a vector's key: its model's number, then so many bits of the memory's
 _OWN: Final = (1 << SCOPE_BITS) - 1
@@ -107,6 +109,13 @@ def _words_in(db: apsw.Connection, keys: Sequence[tuple[Any, ...]]) -> list[tupl
 WORDS: Final = WordIndex("memories", add=_rows_come, drop=_rows_go)
 
 
+_ROW: Final = (
+    "no, tier, user, origin, agent_id, path, session, turn, speaker, at_ms, until_ms, words, role, created_at,"
+    " document, version, hash, extra, indexed, text"
+)
+_INSERT: Final = f"INSERT INTO memories ({_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
 # -- new ones ----------------------------------------------------------------------------------------------------------
 
 
@@ -152,12 +161,7 @@ def insert(tx: Tx, new: Sequence[NewMemory], documents: Sequence[int] = ()) -> l
             )
         )
     tx.commit.memories = True
-    tx.db.executemany(
-        "INSERT INTO memories (no, tier, user, origin, agent_id, path, session, turn, speaker, at_ms, until_ms, words,"
-        " role, created_at, document, version, hash, extra, indexed, text)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        rows,
-    )
+    tx.db.executemany(_INSERT, rows)
     tx.db.executemany(_INDEX, words)
     for scope, following, added, word_count in scopes.values():
         tx.run(
@@ -278,6 +282,16 @@ def remove(tx: Tx, numbers: Iterable[int], *, hashes: bool) -> int:
         (those(gone),),
     )
     return len(gone)
+
+
+def close_up(tx: Tx, first: int, last: int) -> None:
+    """Write what is left between two numbers again: SQLite lets pages be until two thirds of them are empty."""
+    between = (first, last)
+    left = f"SELECT {_ROW} FROM memories WHERE no BETWEEN ? AND ? ORDER BY no LIMIT ?"
+    rows = fetch(tx.db, left, (*between, _CLOSED_UP_MAX))
+    if rows and len(rows) < _CLOSED_UP_MAX:
+        tx.run("DELETE FROM memories WHERE no BETWEEN ? AND ?", between)
+        tx.db.executemany(_INSERT, rows)
 
 
 def changed(tx: Tx, numbers: Sequence[int]) -> None:
