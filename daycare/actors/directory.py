@@ -29,6 +29,7 @@ class Directory:
         self._connectors = connectors
         self._by_id: dict[str, Agent] = {}
         self._by_path: dict[str, str] = {}
+        self._changes = 0  # of rows
 
     def parse(self, text: str) -> Path:
         """Read an address from outside; raises `InvalidError` saying what was expected."""
@@ -39,8 +40,9 @@ class Directory:
         known = self._by_path.get(path)
         if known is not None:
             return self._by_id[known]
+        before = self._changes
         agent = await self._store.agents.at(path)
-        return self._remember(agent) if agent else None
+        return self._remember(agent, before) if agent else None
 
     async def at(self, path: str) -> Agent:
         """Return the agent at a path; raises `NotFoundError`."""
@@ -71,10 +73,11 @@ class Directory:
         """Return one incarnation by id, dead or not; raises `NotFoundError`."""
         if (known := self.known(agent_id)) is not None:
             return known
+        before = self._changes
         agent = await self._store.agents.get(agent_id)
         if agent is None:
             raise NotFoundError("AGENT_UNKNOWN", f"no agent has the id {agent_id}", hint="daycare agents")
-        return self._remember(agent)
+        return self._remember(agent, before)
 
     async def create(self, path: Path, *, origin: Origin, config: AgentConfig | None = None) -> Agent:
         """Create the agent of a root path, or return the one that lives there."""
@@ -132,6 +135,7 @@ class Directory:
     def forget(self, agent_ids: Collection[str]) -> None:
         """Drop what is remembered of agents."""
         for agent_id in agent_ids:
+            self._changes += 1
             agent = self._by_id.pop(agent_id, None)
             if agent is not None:
                 self._by_path.pop(agent.path, None)
@@ -150,7 +154,9 @@ class Directory:
             config=config or AgentConfig(),
         )
 
-    def _remember(self, agent: Agent) -> Agent:
+    def _remember(self, agent: Agent, before: int) -> Agent:
+        if before != self._changes:  # while it was read: it may be another by now
+            return agent
         if len(self._by_id) >= DIRECTORY_MAX_AGENTS:
             self._by_id.clear()
             self._by_path.clear()

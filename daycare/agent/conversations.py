@@ -12,6 +12,7 @@ import msgspec
 
 from daycare.agent import tokens
 from daycare.agent.prompt import stamped
+from daycare.agent.underway import Underway
 from daycare.base.messages import File
 from daycare.store.records import Commit
 from daycare.store.records_conversations import PastTurn
@@ -80,6 +81,7 @@ class Conversations:
         self._store = store
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._size = 0
+        self._underway = Underway()
 
     def committed(self, commit: Commit) -> None:
         """Read everything again if a commit changed what had ended; drop those of agents that may have ended."""
@@ -88,9 +90,11 @@ class Conversations:
         for agent_id in commit.agents:
             if (dropped := self._known.pop(agent_id, None)) is not None:
                 self._size -= dropped.size
+            self._underway.drop(agent_id)
 
     def forget(self) -> None:
         """Read everything again: the words of a turn that has ended have changed."""
+        self._underway.drop_all()
         self._known.clear()
         self._size = 0
 
@@ -98,6 +102,15 @@ class Conversations:
         self, agent_id: str, session: int, zone: str, *, after: int, before: int, max_chars: int
     ) -> Stretch:
         """Return the newest ended turns between two numbers, as `Summaries.newest` does."""
+        with self._underway.reading(agent_id) as read:
+            known, found = await self._read(agent_id, session, zone, after, before, max_chars)
+            if read.is_current:
+                self._keep(agent_id, known)
+        return found
+
+    async def _read(
+        self, agent_id: str, session: int, zone: str, after: int, before: int, max_chars: int
+    ) -> tuple[_Known, Stretch]:
         known = self._known.pop(agent_id, None)  # nobody else goes on with it meanwhile
         self._size -= known.size if known is not None else 0
         if known is None or not known.serves(session, zone, after, before, max_chars):
@@ -116,8 +129,7 @@ class Conversations:
         if too_old:
             known.drop(min(too_old, len(known.turns)))
             known.max_chars = max_chars
-        self._keep(agent_id, known)
-        return Stretch(turns[too_old:], whole=not too_old and known.after <= after)
+        return known, Stretch(turns[too_old:], whole=not too_old and known.after <= after)
 
     async def apart(self, agent_id: str, session: int, zone: str, *, after: int, before: int) -> Sequence[StampedTurn]:
         """Return the ended turns between two numbers, for who looks back: nothing that is known changes."""

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from daycare.agent.underway import Underway
 from daycare.base.limits import SESSION_LOOKED_AT_MAX
 from daycare.base.messages import Message, Origin, Told, ToolResult
 from daycare.rules.taint import TaintSource, sources_in
@@ -50,6 +51,7 @@ class Readings:
         self._store = store
         self._trusted = trusted
         self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._underway = Underway()
 
     def committed(self, commit: Commit) -> None:
         """Look at everything again if a commit changed what had ended; drop those of agents that may have ended."""
@@ -57,9 +59,11 @@ class Readings:
             self.forget()
         for agent_id in commit.agents:
             self._known.pop(agent_id, None)
+            self._underway.drop(agent_id)
 
     def forget(self) -> None:
         """Look at everything again: turns have changed that had ended."""
+        self._underway.drop_all()
         self._known.clear()
 
     async def of(self, agent_id: str, session: int) -> Looked:
@@ -67,16 +71,18 @@ class Readings:
         known = self._known.pop(agent_id, None)  # nobody else goes on with it meanwhile
         if known is None or known.session != session:
             known = _Known(session)
-        past = await self._store.newest(
-            agent_id, session, after=known.through, before=_ALL, max_chars=_ALL, max_messages=SESSION_LOOKED_AT_MAX
-        )
+        with self._underway.reading(agent_id) as read:
+            past = await self._store.newest(
+                agent_id, session, after=known.through, before=_ALL, max_chars=_ALL, max_messages=SESSION_LOOKED_AT_MAX
+            )
         if not past.whole:  # they alone are enough
             known.turns = []
         fresh = [look(turn.messages, self._trusted) for turn in past.turns]
         settled = sum(turn.turn <= past.settled for turn in past.turns)
         known.turns = _enough([*known.turns, *fresh[:settled]])
         known.through = max(known.through, past.settled)
-        self._known[agent_id] = known
+        if read.is_current:
+            self._known[agent_id] = known
         while len(self._known) > _KNOWN_MAX:
             self._known.popitem(last=False)
         return together(_enough([*known.turns, *fresh[settled:]]))

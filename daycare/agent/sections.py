@@ -336,7 +336,8 @@ class Prompts:
             manner=self._manners(agent.path.rpartition("/")[2]) if agent.kind == Kind.CONNECTOR else "",
         )
         made = _made(replace(base_of(sections, agent, user), at_ms=read_at), recalled)
-        self._kept[agent.id] = _Kept(state, recalled, made)
+        if changes == self._changes:  # else what stands in it may be forgotten by now
+            self._kept[agent.id] = _Kept(state, recalled, made)
         return made
 
     async def trial(self, agent: Agent, user: User, own: Mapping[str, str]) -> InferRequest:
@@ -377,7 +378,8 @@ class Prompts:
         self._agents.clear()
 
     def drop(self) -> None:
-        """Keep no prompt: something that stood in one was forgotten."""
+        """Keep no prompt, nor one that is being made: something that stood in one was forgotten."""
+        self._changes += 1
         self._kept.clear()
 
     async def _permanent(self, user: str) -> Sequence[Agent]:

@@ -44,16 +44,19 @@ async def test_each_message_of_a_conversation_is_stamped_once_in_its_turn_and_on
         assert len(house.model.history[-1].messages) == 2 * 40 - 1
 
 
-async def test_reading_the_hundredth_turn_of_a_conversation_takes_no_more_steps_than_the_tenth(
-    tmp_path: Path, autojump_clock: object
+@pytest.mark.parametrize("known", [False, True], ids=["read", "known"])
+async def test_the_hundredth_turn_of_a_conversation_takes_no_more_steps_to_read_than_the_tenth(
+    tmp_path: Path, autojump_clock: object, known: bool
 ) -> None:
     steps = {}
     async with open_daemon(tmp_path) as house:
         for number in range(1, 101):
+            if not known:
+                house.store._tails._tails.clear()
             with counted(house.store) as found:
                 await house.talk(f"{number}")
             steps[number] = sum(count for sql, count in found.items() if "LEFT JOIN history" in sql)
-    assert 0 < steps[100] == steps[10]
+    assert steps[100] == steps[10] and (steps[100] == 0) == known, "what was committed here is not read again"
 
 
 async def test_a_prompt_is_the_same_whether_the_conversation_was_read_before_or_not(

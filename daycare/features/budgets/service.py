@@ -66,6 +66,7 @@ class Budgets:
         self._clock = clock
         self._owner = owner
         self._by_path: dict[str, BudgetRow] | None = None
+        self._changes = 0  # of what is known
         self._users: Bounded[str, _KnownUser] = Bounded(BUDGET_TOLD_MAX)
         self._news = trio.Event()
         self._told: Bounded[tuple[str, str, str, int, int], None] = Bounded(BUDGET_TOLD_MAX)
@@ -174,6 +175,7 @@ class Budgets:
         """Look again: a commit may have removed people, set limits, or given back what was reserved."""
         news = commit.news_of(BudgetNews) or BudgetNews()
         if commit.people or news.limits:
+            self._changes += 1
             self._by_path = None
             self._users.clear()
             self.settled()
@@ -187,9 +189,13 @@ class Budgets:
 
     async def rows(self) -> Mapping[str, BudgetRow]:
         """Return what was set, by path."""
-        if self._by_path is None:
-            self._by_path = {row.path: row for row in await self._rows.find()}
-        return self._by_path
+        if self._by_path is not None:
+            return self._by_path
+        before = self._changes
+        found = {row.path: row for row in await self._rows.find()}
+        if before == self._changes:  # else something was set while they were read
+            self._by_path = found
+        return found
 
     async def scopes(self, path: str, user: User) -> list[Scope]:
         """Return everything a call at a path counts for, the nearest first, with the limits of today."""
@@ -252,10 +258,13 @@ class Budgets:
         """Return a user, from memory if they were asked for just now."""
         known = self._users.get(user_id)
         if known is None or known.until <= trio.current_time():
+            before = self._changes
             user = await self._people.get(user_id)
             if user is None:
                 return None
-            known = self._users[user_id] = _KnownUser(user, trio.current_time() + BUDGET_USERS_KNOWN_S)
+            known = _KnownUser(user, trio.current_time() + BUDGET_USERS_KNOWN_S)
+            if before == self._changes:
+                self._users[user_id] = known
         return known.user
 
     async def _user(self, payer: Payer) -> User:

@@ -87,6 +87,7 @@ class Passages:
         self._live = live
         # By agent: of which version, and by which settings.
         self._kept: Bounded[str, tuple[int, DocumentsSection, dict[str, list[Chunk]]]] = Bounded(PROMPTS_KEPT_MAX)
+        self._forgotten = 0  # how many times something was
 
     async def standing(self, agent: Agent, text: str, vector: "Floats | None") -> Excerpts:
         """Return of each document that does not stand whole in a prompt what fits what was said."""
@@ -119,6 +120,7 @@ class Passages:
 
     def forget(self) -> None:
         """Keep nothing: something was forgotten."""
+        self._forgotten += 1
         self._kept.clear()
 
     async def process(self, agent: Agent, path: str) -> Processed:
@@ -136,7 +138,7 @@ class Passages:
 
     async def _cut(self, agent: Agent, section: DocumentsSection) -> dict[str, list[Chunk]]:
         """Return the documents of an agent that do not stand whole, in passages; kept until some document changes."""
-        version = await self._source.version()
+        before, version = self._forgotten, await self._source.version()
         kept = self._kept.get(agent.id)
         if kept is None or kept[:2] != (version, section):
             found = {}
@@ -145,7 +147,8 @@ class Passages:
                 if passage is not None and (name != MEMORY or is_long(passage, section)):
                     found[name] = await cut(passage.text)
             kept = version, section, found
-        self._kept[agent.id] = kept
+        if before == self._forgotten:
+            self._kept[agent.id] = kept
         return kept[2]
 
     async def _fitting(

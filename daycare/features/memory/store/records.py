@@ -194,7 +194,7 @@ class MemoryCounts(msgspec.Struct, frozen=True, kw_only=True):
     text_bytes: int = 0
 
 
-class ScopeState(NamedTuple):
+class ScopeProgress(NamedTuple):
     """How a scope is: what tells it apart from one that began again, its last memory, and its last change."""
 
     incarnation: int
@@ -212,4 +212,4 @@ class ScopeState(NamedTuple):
         return self.incarnation, self.changed
 
 
-NEVER: Final = ScopeState(0, 0, 0)  # nothing was ever remembered there
+NEVER: Final = ScopeProgress(0, 0, 0)  # nothing was ever remembered there

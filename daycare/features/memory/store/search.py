@@ -21,7 +21,7 @@ from daycare.features.memory.store.records import (
     MemoryCounts,
     MemoryShape,
     Postings,
-    ScopeState,
+    ScopeProgress,
     StoredMemory,
     most_alike,
 )
@@ -59,7 +59,9 @@ class MemoryReads(Rows):
         # (scope, stem) -> how many memories there were then, and how many postings were too few
         self._frequent: Bounded[tuple[int, str], tuple[int, int]] = Bounded(_FREQUENT_MAX)
         self._stems: Bounded[str, list[str]] = Bounded(_STEMS_MAX)  # words keep theirs
-        self._states: ReadCache[str, ScopeState] = ReadCache(writer.versions, reader, "memory_scopes", most=_STATES_MAX)
+        self._states: ReadCache[str, ScopeProgress] = ReadCache(
+            writer.versions, reader, "memory_scopes", most=_STATES_MAX
+        )
 
     # -- by words ----------------------------------------------------------------------------------------------------
 
@@ -201,18 +203,18 @@ class MemoryReads(Rows):
         found = {it.no: it for it in rows}
         return [found[no] for no in numbers if no in found]
 
-    async def states(self, scopes: Sequence[str]) -> dict[str, ScopeState]:
+    async def states(self, scopes: Sequence[str]) -> dict[str, ScopeProgress]:
         """Return how each scope is by now, read once for all."""
         return self._states.get_all(scopes, self._read_states)
 
-    def _read_states(self, scopes: Sequence[str]) -> dict[str, ScopeState]:
+    def _read_states(self, scopes: Sequence[str]) -> dict[str, ScopeProgress]:
         rows = fetch(
             self._reader,
             "SELECT scope, incarnation, next - 1, changed FROM memory_scopes"
             " WHERE scope IN (SELECT value FROM json_each(?))",
             (_encode(scopes).decode(),),
         )
-        return dict.fromkeys(scopes, NEVER) | {scope: ScopeState(*state) for scope, *state in rows}
+        return dict.fromkeys(scopes, NEVER) | {scope: ScopeProgress(*state) for scope, *state in rows}
 
     async def find(
         self,

@@ -310,13 +310,14 @@ def changed(tx: Tx, numbers: Sequence[int]) -> None:
 
 def changes(db: apsw.Connection, scope: int, since: int) -> list[int] | None:
     """Return which memories of a scope were changed or deleted since; None if so much is not remembered."""
-    if since < count(db, "SELECT coalesce(min(seq), 1) - 1 FROM memory_changes"):
-        return None
     rows = fetch(
         db,
         "SELECT DISTINCT no FROM memory_changes WHERE seq > ? AND no >> 32 = ? ORDER BY no",
         (since, scope),
     )
+    # Only now: the oldest are deleted, by others also between two statements.
+    if since < count(db, "SELECT coalesce(min(seq), 1) - 1 FROM memory_changes"):
+        return None
     return [no for (no,) in rows]
 
 
