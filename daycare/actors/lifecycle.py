@@ -42,12 +42,13 @@ class Activation:
     Rows reach it twice: by `load` and `hear` from the store, and by `deliver` right after their commit. Each lane has a
     cursor of its own, so that a row that is in both is taken once, and no message stands before a command: `loaded` is
     the highest seq taken of the messages, `heard` that of the control lane. When more waits than memory holds, `behind`
-    (of messages) or `deaf` (of the control lane) is set and the rest is read later, in order. `begun` are the rows of
-    `turn` when it was journaled with the end of the one before and has not been tried yet. `trying` says that a try
-    runs, which `scope` can cancel; `alone`, that no other lane tries a turn meanwhile. `beside` is the control message
-    that is obeyed beside the running turn. `retry_at` is the turn that failed last, and when by trio's clock it may be
-    tried again. `user` is whose agent it is, once that is known; `whole` ends the activation on a node of several,
-    which sets `gone`.
+    (of messages) or `deaf` (of the control lane) is set and the rest is read later, in order. `missed` says that rows
+    were delivered then, and `reworded` that some got their words, which a read that is on its way may not have. `begun`
+    are the rows of `turn` when it was journaled with the end of the one before and has not been tried yet. `trying`
+    says that a try runs, which `scope` can cancel; `alone`, that no other lane tries a turn meanwhile. `beside` is the
+    control message that is obeyed beside the running turn. `retry_at` is the turn that failed last, and when by trio's
+    clock it may be tried again. `user` is whose agent it is, once that is known; `whole` ends the activation on a node
+    of several, which sets `gone`.
     """
 
     __slots__ = (
@@ -65,9 +66,11 @@ class Activation:
         "late_at",
         "life",
         "loaded",
+        "missed",
         "policy",
         "retiring",
         "retry_at",
+        "reworded",
         "rows",
         "scope",
         "sleeper",
@@ -88,6 +91,7 @@ class Activation:
         self.control: list[InboxRow] = []
         self.beside: InboxRow | None = None
         self.behind = self.deaf = True
+        self.missed = self.reworded = False
         self.loaded = self.heard = 0
         self.sleeper: trio.lowlevel.Task | None = None
         self.scope: trio.CancelScope | None = None
@@ -119,6 +123,7 @@ class Activation:
             if not self.deaf:
                 self.heard = row.seq
                 self._jump(row)
+            self.missed |= self.deaf
         else:
             if row.seq <= self.loaded:
                 return
@@ -126,16 +131,17 @@ class Activation:
             if not self.behind:
                 self.loaded = row.seq
                 self.rows.append(row)
+            self.missed |= self.behind
         self.retiring = False
         self.nudge()
 
-    def load(self, rows: list[InboxRow], *, more: bool) -> None:
+    def load(self, rows: list[InboxRow], more: bool) -> None:
         """Take messages that were read from the store after seq `loaded`; `more` says that it holds further ones."""
         self.rows += rows
         self.loaded = rows[-1].seq if rows else self.loaded
         self.behind = more
 
-    def hear(self, rows: list[InboxRow], *, more: bool) -> None:
+    def hear(self, rows: list[InboxRow], more: bool) -> None:
         """Take what was read of the control lane after seq `heard`; `more` says that the store holds further ones."""
         for row in rows:
             self.heard = row.seq
@@ -214,6 +220,7 @@ class Activation:
 
     def reword(self, row: InboxRow) -> None:
         """Take the words of a row that were heard. It keeps its place, unless it turned out to be a command."""
+        self.reworded = True
         at = next((at for at, known in enumerate(self.rows) if known.seq == row.seq), None)
         if row.envelope.lane is Lane.CONTROL:
             if at is not None:

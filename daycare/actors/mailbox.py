@@ -14,12 +14,15 @@ async def read(inbox: Inbox, lane: Activation) -> None:
     Messages that nobody takes for now, such as those of a parked agent, must not stand before a command.
     """
     while lane.deaf and not lane.control:
-        rows = await _waiting(inbox, lane.agent_id, Lane.CONTROL, lane.heard)
-        lane.hear(rows, more=len(rows) == MAILBOX_MAX_ROWS)
+        lane.hear(*await _waiting(inbox, lane, Lane.CONTROL, lane.heard))
     if lane.behind and not lane.rows:
-        rows = await _waiting(inbox, lane.agent_id, Lane.MESSAGES, lane.loaded)
-        lane.load(rows, more=len(rows) == MAILBOX_MAX_ROWS)
+        lane.load(*await _waiting(inbox, lane, Lane.MESSAGES, lane.loaded))
 
 
-async def _waiting(inbox: Inbox, agent_id: str, lane: Lane, after: int) -> list[InboxRow]:
-    return await with_retry(lambda: inbox.waiting(agent_id, lane, after=after, limit=MAILBOX_MAX_ROWS))
+async def _waiting(inbox: Inbox, lane: Activation, which: Lane, after: int) -> tuple[list[InboxRow], bool]:
+    """Return what waits, and whether there may be more: a server's answer may be older than what came meanwhile."""
+    while True:
+        lane.missed = lane.reworded = False
+        rows = await with_retry(lambda: inbox.waiting(lane.agent_id, which, after=after, limit=MAILBOX_MAX_ROWS))
+        if not lane.reworded:
+            return rows, lane.missed or len(rows) == MAILBOX_MAX_ROWS

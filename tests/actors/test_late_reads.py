@@ -2,33 +2,47 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
+import trio
+from msgspec.structs import replace
 
+from daycare.actors import mailbox
+from daycare.actors.lifecycle import Activation
 from daycare.agent.underway import Underway
+from daycare.base.messages import EnvelopeKind
+from daycare.features import open_store
 from daycare.features.budgets.records import BudgetRow
 from daycare.features.budgets.rows import BudgetRows
 from daycare.features.memory.store.rows import MemoryRows
-from daycare.store.records import AgentConfig
+from daycare.features.voice.rows import VoiceRows
+from daycare.store.records import AgentConfig, Commit, Receipt
 from daycare.testing.daemon import TestDaemon, open_daemon
+from tests.store.samples import post
 
 PATH = "/ann/direct"
 ALL = {"after": 0, "before": 2**62, "max_chars": 1_000_000}
 Change = Callable[[], Awaitable[object]]
 
 
-@pytest.fixture
-def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[object, str, Change], None]:
-    """Let an answer of the store arrive after a change that was made once it was read."""
+class Late(Protocol):
+    """Lets the next answer of a part of the store, or a later one, arrive after a change that came once it was read."""
 
-    def arrange(part: object, name: str, change: Change) -> None:
-        read = getattr(part, name)
+    def __call__(self, part: object, name: str, change: Change, number: int = 1) -> None: ...
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> Late:
+    def arrange(part: object, name: str, change: Change, number: int = 1) -> None:
+        read, reads = getattr(part, name), 0
 
         async def late_read(*args: Any, **named: Any) -> Any:
-            monkeypatch.setattr(part, name, read)
+            nonlocal reads
+            reads += 1
             found = await read(*args, **named)
-            await change()
+            if reads == number:
+                await change()
             return found
 
         monkeypatch.setattr(part, name, late_read)
@@ -45,7 +59,7 @@ async def forget_last(house: TestDaemon) -> None:
 
 @pytest.mark.parametrize("by_path", [True, False], ids=["by its path", "by its id"])
 async def test_an_agent_that_changes_while_it_is_read_is_known_as_it_is_then(
-    tmp_path: Path, autojump_clock: object, late: Callable[[object, str, Change], None], by_path: bool
+    tmp_path: Path, autojump_clock: object, late: Late, by_path: bool
 ) -> None:
     async with open_daemon(tmp_path) as house:
         agent = await house.agent("/ann/agent/one")
@@ -62,7 +76,7 @@ async def test_an_agent_that_changes_while_it_is_read_is_known_as_it_is_then(
 
 
 async def test_a_limit_that_is_set_while_limits_are_read_holds(
-    tmp_path: Path, autojump_clock: object, late: Callable[[object, str, Change], None]
+    tmp_path: Path, autojump_clock: object, late: Late
 ) -> None:
     async with open_daemon(tmp_path) as house:
         budgets, rows = house.daemon.budgets, house.store.of(BudgetRows)
@@ -74,7 +88,7 @@ async def test_a_limit_that_is_set_while_limits_are_read_holds(
 
 
 async def test_what_is_forgotten_while_a_conversation_is_read_is_in_no_later_prompt(
-    tmp_path: Path, autojump_clock: object, late: Callable[[object, str, Change], None]
+    tmp_path: Path, autojump_clock: object, late: Late
 ) -> None:
     async with open_daemon(tmp_path) as house:
         await house.talk("my secret is xyzzy")
@@ -89,7 +103,7 @@ async def test_what_is_forgotten_while_a_conversation_is_read_is_in_no_later_pro
 
 
 async def test_what_a_conversation_has_read_is_looked_at_again_where_that_was_forgotten_meanwhile(
-    tmp_path: Path, autojump_clock: object, late: Callable[[object, str, Change], None]
+    tmp_path: Path, autojump_clock: object, late: Late
 ) -> None:
     async with open_daemon(tmp_path) as house:
         await house.talk("hello")
@@ -105,7 +119,7 @@ async def test_what_a_conversation_has_read_is_looked_at_again_where_that_was_fo
 
 @pytest.mark.parametrize("what", ["prompt", "passages"])
 async def test_nothing_is_kept_that_was_made_of_what_was_forgotten_meanwhile(
-    tmp_path: Path, autojump_clock: object, late: Callable[[object, str, Change], None], what: str
+    tmp_path: Path, autojump_clock: object, late: Late, what: str
 ) -> None:
     async with open_daemon(tmp_path) as house:
         await house.talk("hello")
@@ -130,6 +144,45 @@ async def test_nothing_is_kept_that_was_made_of_what_was_forgotten_meanwhile(
         assert agent.id not in kept
         await make()
         assert agent.id in kept
+
+
+@pytest.mark.parametrize("read", [1, 2], ids=["of the control lane", "of the messages"])
+async def test_a_message_that_comes_while_a_mailbox_is_read_is_answered(
+    tmp_path: Path, autojump_clock: object, late: Late, read: int
+) -> None:
+    async with open_daemon(tmp_path) as house:
+        await house.talk("good morning")
+        await trio.sleep(1)
+        house.daemon.supervisor.sleep_idle(0.0)
+        await trio.sleep(1)
+        assert not house.daemon.supervisor.awake
+        second: list[Receipt] = []
+
+        async def say() -> None:
+            second.append(await house.say("two"))
+
+        late(house.store.inbox, "waiting", say, read)
+        await house.hear(await house.say("one"), deadline_s=5)
+        await house.hear(second[0], deadline_s=5)
+
+
+async def test_words_that_are_heard_while_a_mailbox_is_read_are_those_that_are_taken(late: Late) -> None:
+    async with open_store("memory:", inline=True) as store:
+        receipt = await post(store, "a", kind=EnvelopeKind.VOICE)
+        agent = await store.agents.get(receipt.agent_id)
+        [row] = await store.inbox.rows([receipt.seq])
+        lane = Activation(receipt.agent_id)
+
+        def committed(commit: Commit) -> None:
+            for each in commit.reworded:
+                lane.reword(each)
+
+        store.subscribe(committed)
+        assert agent is not None
+        words = replace(row.envelope, kind=EnvelopeKind.TEXT, text="hello")
+        late(store.inbox, "waiting", lambda: store.of(VoiceRows).reword(agent, row, words), 2)
+        await mailbox.read(store.inbox, lane)
+        assert [each.envelope.text for each in lane.rows] == ["hello"] and not lane.listening
 
 
 async def test_reads_of_one_conversation_are_told_apart() -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pytest
 import trio
@@ -14,14 +14,17 @@ import trio.testing
 
 from daycare.base.clock import SystemClock
 from daycare.base.errors import BusyError, StoreAwayError
+from daycare.base.messages import Origin
+from daycare.features.files.rows import BucketRows
 from daycare.features.memory.store.rows import MemoryRows
 from daycare.features.roster.rows import RosterRows
+from daycare.store.bucket import PlacedObject
 from daycare.store.postgres import schema
 from daycare.store.postgres.connection import READ_MAX_S, PostgresConnection
-from daycare.store.postgres.cursor import Cursor
+from daycare.store.postgres.cursor import Blob, Cursor
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.read_lines import LINES_MAX, WAITING_MAX, LoopReader
-from daycare.store.postgres.suspending import may_wait, suspended
+from daycare.store.postgres.suspending import may_wait, suspended, wait_for
 from daycare.testing.daemon import TestDaemon, open_daemon
 from tests.chance import SEED
 from tests.nodes.line import Line
@@ -165,8 +168,7 @@ async def test_a_turn_reads_nothing_with_the_loop_held_up(
 async def test_a_turn_reads_nothing_that_this_node_has_written(line: Line, tmp_path: Path) -> None:
     trips: list[int] = []
     async with a_house(line, tmp_path) as house:
-        reader = house.store._reader
-        assert isinstance(reader, LoopReader)
+        reader = cast(LoopReader, house.store._reader)
         for said in ("My cat is called Luna.", "I live in Bonn.", "What is my cat called?"):
             assert await house.talk(said)
         for _ in range(TURNS):
@@ -175,6 +177,39 @@ async def test_a_turn_reads_nothing_that_this_node_has_written(line: Line, tmp_p
             assert await house.talk("What is my cat called?")
             trips.append(reader.trips - before)
     assert sorted(trips)[TURNS // 2] == 0, "of those that something else was read beside, too"
+
+
+class Bucket:
+    """A bucket with one object."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    async def put(self, data: bytes) -> PlacedObject:
+        raise NotImplementedError
+
+    async def read(self, it: PlacedObject, offset: int = 0, length: int | None = None) -> bytes:
+        return self.data[offset : None if length is None else offset + length]
+
+
+async def test_a_file_that_is_carried_away_while_it_is_read_is_read_where_it_is_then(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b"the bytes of a file"
+    async with a_house(line, tmp_path) as house:
+        files = house.store.files
+        files.use(Bucket(data), puts=False)
+        file = await files.put("key", "ann", Origin.PERSON, "a.txt", "text/plain", data)
+        open_blob = LoopReader.blob_open
+
+        def late(self: LoopReader, schema: str, table: str, column: str, number: int, writable: bool) -> Blob:
+            placed = PlacedObject("an object", len(data), "0" * 64)
+            assert wait_for(house.store.of(BucketRows).carried(file.id, placed))
+            return open_blob(self, schema, table, column, number, writable)
+
+        monkeypatch.setattr(LoopReader, "blob_open", late)
+        assert await files.read(file.id, "ann") == data
+        assert await files.read(file.id, "ann", offset=4, length=5) == data[4:9]
 
 
 async def test_who_reads_while_connections_break_waits_for_the_next_and_is_answered(line: Line, tmp_path: Path) -> None:

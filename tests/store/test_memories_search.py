@@ -1,9 +1,11 @@
 """Finding memories: by words, by number, by what they are about, and never one of another scope."""
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import apsw
 import pytest
 import trio
 from hypothesis import given, settings
@@ -15,6 +17,8 @@ from daycare.base.memories import FactPart, Tier
 from daycare.features import open_store
 from daycare.features.memory.store.records import EVERYBODY, NEVER, MemoryCounts, Postings, Seen, Superseded
 from daycare.features.memory.store.rows import MemoryRows
+from daycare.features.memory.store.stored import changes
+from daycare.store.postgres.cursor import Cursor
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
@@ -186,6 +190,34 @@ async def test_of_too_many_changes_it_is_only_told_that_there_were(
     await store.of(MemoryRows).forget(SCOPE, found[2:5])
     assert store.of(MemoryRows).gone_since(SCOPE, start) is None
     assert store.of(MemoryRows).gone_since(SCOPE, middle) == found[2:5]
+
+
+class Between:
+    """A connection, for which something happens between its first statement and the next."""
+
+    def __init__(self, db: Any, happens: Callable[[], object]) -> None:
+        self._db = db
+        self._happens = happens
+        self._asked = 0
+
+    def execute(self, sql: str, bindings: tuple[Any, ...] = ()) -> Any:
+        self._asked += 1
+        if self._asked == 2:
+            self._happens()
+        rows = self._db.execute(sql, bindings).fetchall()
+        return Cursor(rows)
+
+
+async def test_changes_that_are_dropped_while_they_are_read_are_missed_by_nobody(store: Store) -> None:
+    found = await logged(store, *"abcd")
+    start = store.of(MemoryRows).latest(SCOPE)[1]
+    await store.of(MemoryRows).forget(SCOPE, found)
+    rows = store._db.execute("SELECT no, changed FROM memory_scopes WHERE scope = ?", (SCOPE,)).fetchall()
+    [(scope, last)] = [(int(str(no)), int(str(changed))) for no, changed in rows]
+    quiet = Between(store._db, lambda: None)
+    assert changes(cast(apsw.Connection, quiet), scope, start) == found
+    busy = Between(store._db, lambda: store._db.execute("DELETE FROM memory_changes WHERE seq < ?", (last,)))
+    assert changes(cast(apsw.Connection, busy), scope, start) in (found, None), "never some of them"
 
 
 async def test_memories_are_read_by_number_from_named_scopes_only(store: Store) -> None:

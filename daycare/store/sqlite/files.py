@@ -151,8 +151,8 @@ def _read(db: apsw.Connection, file_id: int, user: str, offset: int, length: int
     if size is not None and offset < size:  # the statement is still open, so the file stays as it is in SQLite
         with describing(db.filename), db.blob_open("main", "files", "data", file_id, False) as blob:
             blob.seek(offset)
-            data = bytes(blob.read(min(length, size - offset)))
-        if len(data) < min(length, size - offset):  # it was carried into a bucket between the two, or forgotten
+            data = part = bytes(blob.read(min(length, size - offset)))
+        if len(part) < min(length, size - offset):  # it was carried into a bucket between the two, or forgotten
             return _read(db, file_id, user, offset, length)
     found.close()
     return data
