@@ -1,8 +1,9 @@
 """The composition root: builds the kernel, the features on it and the faces that show both, and runs them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -23,7 +24,6 @@ from daycare.features.credentials import CredentialsFeature
 from daycare.features.cron import Cron
 from daycare.features.dashboard import Dashboard
 from daycare.features.exports import Exporting
-from daycare.features.exports.engine import ExportEngine
 from daycare.features.files.service import FilesFeature
 from daycare.features.health import Watching
 from daycare.features.health.service import HealthService
@@ -67,6 +67,9 @@ from daycare.store.records import AgentConfig
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault
 
+if TYPE_CHECKING:
+    from daycare.features.exports.engine import ExportEngine
+
 
 class Daemon(Kernel):
     """A running installation: the kernel, with what it can do and how it is seen."""
@@ -76,6 +79,16 @@ class Daemon(Kernel):
         self.build(plugins)
         self._build_features()
         self._build_faces()
+
+    @cached_property
+    def exports(self) -> "ExportEngine":
+        """What makes exports and brings them in: made for who first asks, as few ever do."""
+        from daycare.features.exports.engine import ExportEngine
+
+        owner = f"direct:{self.owner}"
+        return ExportEngine(
+            self.store, self.directory, self.prompts.check, self.clock, self.home.path, owner, self.live
+        )
 
     def _build_features(self) -> None:
         """Build what agents and people can do, and what looks after the daemon."""
@@ -93,11 +106,9 @@ class Daemon(Kernel):
         outcomes = ApprovalMessages(store, self.approvals, bus, clock, self.connectors, address, self.linking)
         self.approving = Approving(store, directory, self.approvals, outcomes, bus, live, clock, owner)
         self.budgeting = Budgeting(store, directory, self.budgets, clock, owner)
-        self.exports = ExportEngine(
-            *(store, directory, self.prompts.check, clock, self.home.path, f"direct:{owner}", live),
-        )
         able = [self.permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
-        able += [PairingFeature(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
+        able += [PairingFeature(store, directory, clock, owner), Models(self.pool, owner)]
+        able.append(Exporting(lambda: self.exports))
         self.tokens = TokensFeature(store, clock, live, owner)
         people = PeopleFeature(store, self.vault, self.permissions, owner, partial(_try_key, self.home.path))
         able += [people, CredentialsFeature(people.keyring, live), self.tokens, FilesFeature(core, self.vault)]

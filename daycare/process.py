@@ -22,7 +22,7 @@ from daycare.base.limits import SHUTDOWN_GRACE_S, STORE_RETRY_S
 from daycare.config import Config, load
 from daycare.daemon import Daemon
 from daycare.features import open_store
-from daycare.features.backups.restoring import refuse_half
+from daycare.features.backups.half import refuse_half
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.observe import log
 from daycare.ops import bare

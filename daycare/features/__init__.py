@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def rows() -> "Sequence[type[Rows]]":
-    """Return what all capabilities keep.
+    """Return what all capabilities keep. Exports are read from what the others do, and keep nothing of their own.
 
     A scheduled run may be a task, and asks how that ended: so cron is behind tasks. Budgets are last: what somebody's
     calls have reserved counts in full once all else of theirs has ended.
@@ -29,7 +29,6 @@ def rows() -> "Sequence[type[Rows]]":
     from daycare.features.budgets.rows import BudgetRows
     from daycare.features.builder.rows import BuiltRows
     from daycare.features.cron.rows import CronRows
-    from daycare.features.exports.rows import ExportRows
     from daycare.features.files.rows import BucketRows
     from daycare.features.history.prompt_rows import PromptRows
     from daycare.features.history.rows import HistoryRows
@@ -51,7 +50,6 @@ def rows() -> "Sequence[type[Rows]]":
     return (
         TokenRows,
         HookRows,
-        ExportRows,
         HistoryRows,
         RosterRows,
         FurnishedAgents,

@@ -387,7 +387,9 @@ async def open_api(
                 CredentialsFeature(people.keyring, live),
                 PanelsFeature(memory, accept),
                 BackingUp(Backups(Home(folder), live, store, clock)),
-                Exporting(ExportEngine(store, directory, lambda config: None, clock, folder, "direct:ann", live)),
+                Exporting(
+                    lambda: ExportEngine(store, directory, lambda config: None, clock, folder, "direct:ann", live)
+                ),
                 Watching(store, router, accept, health, "ann"),
                 Observation(live, bus, metrics, store.commits, "api"),
                 Steering(store, bus, run, status, reload),

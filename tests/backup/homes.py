@@ -11,7 +11,7 @@ from daycare.features import open_store
 from daycare.features.backups.archive import BackupManifest, opened
 from daycare.features.backups.backup_store import publish
 from daycare.features.backups.making import Making
-from daycare.features.exports.archive import anonymous
+from daycare.features.exports.stored import anonymous
 from daycare.store.home import Home
 from tests.store.samples import post
 from tests.stored import rows

@@ -16,6 +16,7 @@ from daycare.config import load
 from daycare.features import open_store
 from daycare.features.backups import restoring
 from daycare.features.backups.cli import locked
+from daycare.features.backups.half import refuse_half
 from daycare.process import open_daemon
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import Reply, User
@@ -103,14 +104,14 @@ def test_a_kill_at_any_step_is_no_half_home_a_daemon_would_start_on(
         messages = len(rows(new.path / "daycare.db", "SELECT 1 FROM inbox"))
         assert messages in (1, 3), "at every moment there is a whole database"
         try:
-            restoring.refuse_half(new)
+            refuse_half(new)
         except BrokenError as half:
             assert f"daycare restore {file} --force" in half.hint
         else:
             whole = {messages, 3 if new.config.exists() else 0}
             assert whole in ({1, 3}, {3}), "nothing was touched yet, or all is done"
         restoring.restore(file, new, str, force=True, now_ms=NOW_MS)
-        restoring.refuse_half(new)
+        refuse_half(new)
         assert len(rows(new.path / "daycare.db", "SELECT 1 FROM inbox")) == 3
         kept = [
             path for path in new.path.glob("before-restore-*/daycare.db") if len(rows(path, "SELECT 1 FROM inbox")) == 1

@@ -14,8 +14,9 @@ from daycare.features import open_store
 from daycare.features.backups import restoring
 from daycare.features.backups.archive import DATABASE, opened
 from daycare.features.backups.backup_store import publish
+from daycare.features.backups.half import refuse_half
 from daycare.features.backups.making import Making
-from daycare.features.exports.archive import anonymous
+from daycare.features.exports.stored import anonymous
 from daycare.ops import moving
 from daycare.store.home import Home
 from daycare.store.moving.copier import Copier
@@ -123,9 +124,9 @@ def test_a_restore_that_is_cut_off_goes_on(
         restored(file, home)
     monkeypatch.undo()
     with pytest.raises(BrokenError, match="interrupted"):
-        restoring.refuse_half(home)
+        refuse_half(home)
     restored(file, home)
-    restoring.refuse_half(home)
+    refuse_half(home)
     assert of_backup(stores.everything(server)) == of_backup(before)
 
 

@@ -10,8 +10,10 @@ import sys
 import daycare.cli.daemon, daycare.daemon, daycare.api.app, daycare.api.server
 import daycare.inference.anthropic, daycare.inference.openai, daycare.inference.pool
 first = {*sys.modules}
+from daycare.observe import log
 from daycare.process import tune
 tune()
+log.configure("info", stderr=True)
 import httpx
 from h2.connection import H2Connection
 print(*first)
@@ -36,6 +38,9 @@ def loaded() -> tuple[set[str], set[str]]:
         pytest.param({"daycare.api.openapi"}, id="the-description-of-the-api"),
         pytest.param({"daycare.testing", "daycare.cli.selftest"}, id="tests"),
         pytest.param({"daycare.rules.suspicion", "daycare.rules.vocabulary", "difflib"}, id="what-few-need"),
+        pytest.param({"daycare.features.exports.engine", "daycare.features.exports.records"}, id="exports"),
+        pytest.param({"daycare.store.moving.copier", "daycare.store.postgres.writer"}, id="another-store"),
+        pytest.param({"structlog", "rich", "greenlet"}, id="what-comes-with-the-log"),
         pytest.param({"numpy", "mcp", "cryptography", "jinja2"}, id="parts-that-are-off"),
     ],
 )
@@ -45,9 +50,9 @@ def test_a_daemon_starts_without(loaded: tuple[set[str], set[str]], modules: set
 
 
 def test_a_daemon_loads_no_command_line_of_a_library(loaded: tuple[set[str], set[str]]) -> None:
-    """With httpx come its command line, rich and a highlighter: 4 MB that no daemon needs."""
-    assert "httpx" in loaded[1]
-    assert {"rich", "click", "pygments"}.isdisjoint(loaded[0] | loaded[1])
+    """With httpx and structlog come a command line, rich, a highlighter and greenlet: 5 MB that no daemon needs."""
+    assert {"httpx", "structlog"} <= loaded[1]
+    assert {"rich", "click", "pygments", "greenlet"}.isdisjoint(loaded[0] | loaded[1])
 
 
 def test_who_needs_http_2_later_has_it(loaded: tuple[set[str], set[str]]) -> None:

@@ -209,7 +209,7 @@ def _made(cli: Cli, *, with_key: bool) -> Iterator[Iterator[bytes]]:
 def _by_hand(home: Home, *, with_key: bool) -> Iterator[Iterator[bytes]]:
     from daycare.config import load
     from daycare.features.backups.making import Making
-    from daycare.features.exports.archive import anonymous
+    from daycare.features.exports.stored import anonymous
 
     location = home.database(load(home.path).store.location)
     with anonymous(home.path) as file:

@@ -31,8 +31,7 @@ from daycare.features.backups.backup_store import (
     writing,
 )
 from daycare.features.backups.making import BackupProgress, Making
-from daycare.features.exports.archive import anonymous
-from daycare.features.exports.stored import StoredFiles
+from daycare.features.exports.stored import StoredFiles, anonymous
 from daycare.observe import log
 from daycare.settings import BackupSection, Live
 from daycare.store.home import MEMORY, Home

@@ -32,7 +32,6 @@ from daycare.features.backups.archive import (
 )
 from daycare.features.backups.backup_store import writing
 from daycare.store.home import MEMORY, Home
-from daycare.store.moving.whole import copy_to_file
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.rows import indexes_of
 
@@ -112,6 +111,8 @@ class Making:
 
     def _copy(self, database: Path) -> None:
         if is_server(self.location):
+            from daycare.store.moving.whole import copy_to_file  # late: few have a server
+
             copy_to_file(self.location, database, indexes_of(features.rows()), self.check)
         else:
             copies.copy(self.location, database, check=self.check, pause=self.pause)

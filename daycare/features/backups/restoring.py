@@ -28,6 +28,7 @@ from daycare.features.backups.archive import (
     BackupManifest,
     opened,
 )
+from daycare.features.backups.half import MARK
 from daycare.store.home import MEMORY, Home
 from daycare.store.moving.whole import copy_from_file, has_come
 from daycare.store.sqlite import copies
@@ -35,7 +36,6 @@ from daycare.store.sqlite.copies import Restored, sync_file, sync_folder
 from daycare.store.sqlite.database import migrations, number_of, snapshots
 from daycare.store.sqlite.rows import indexes_of
 
-_MARK: Final = "restoring"
 _WORK: Final = ".restore"
 
 
@@ -110,7 +110,7 @@ def restore(file: Path, home: Home, passphrase: Callable[[], str], *, force: boo
     kept = aside if any(aside.iterdir()) else None
     if kept is None:
         aside.rmdir()
-    (home.path / _MARK).unlink()
+    (home.path / MARK).unlink()
     sync_folder(home.path)
     return Restoration(
         manifest=manifest,
@@ -122,18 +122,6 @@ def restore(file: Path, home: Home, passphrase: Callable[[], str], *, force: boo
         problem=problem,
         dry_run=False,
     )
-
-
-def refuse_half(home: Home) -> None:
-    """Raise `BrokenError` HOME_HALF_RESTORED for a home whose restore was interrupted."""
-    mark = home.path / _MARK
-    if mark.is_file():
-        file = mark.read_text(errors="replace").strip()
-        raise BrokenError(
-            "HOME_HALF_RESTORED",
-            f"using the home {home.path}: a restore of {file} was interrupted",
-            hint=f"daycare restore {file} --force; what was there before is in {home.path}/before-restore-*",
-        )
 
 
 def _refuse_data(home: Home, *, force: bool) -> None:
@@ -220,7 +208,7 @@ def _write(work: Path, entry: BackupEntry, pieces: Iterator[bytes]) -> None:
 
 
 def _mark(home: Home, file: Path) -> None:
-    mark = home.path / _MARK
+    mark = home.path / MARK
     mark.write_text(f"{file.absolute()}\n")
     sync_file(mark)
     sync_folder(home.path)

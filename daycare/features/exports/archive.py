@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import io
-import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -34,6 +33,7 @@ from daycare.features.exports.records import (
     SummaryRecord,
     TurnRecord,
 )
+from daycare.features.exports.stored import anonymous
 
 EXPORT_RECORDS_MAX_BYTES: Final = 1024 * 1024 * 1024  # of all records, unpacked
 
@@ -171,11 +171,6 @@ class ExportSpool:
             return PartInfo(name=name, records=0, bytes=0, sha256=hashlib.sha256().hexdigest())
         _, hash_, (records, size) = self._parts[name]
         return PartInfo(name=name, records=records, bytes=size, sha256=hash_.hexdigest())
-
-
-def anonymous(folder: Path) -> BinaryIO:
-    """Return a file without a name in a folder: nothing of it is left when it is closed, or when the process dies."""
-    return tempfile.TemporaryFile(dir=folder)
 
 
 class ExportArchive:

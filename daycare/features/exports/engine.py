@@ -23,7 +23,7 @@ from daycare.base.limits import (
 )
 from daycare.base.path import Kind, Path
 from daycare.base.scope import scope_of
-from daycare.features.exports.archive import ExportArchive, ExportManifest, ExportSpool, anonymous, wrong
+from daycare.features.exports.archive import ExportArchive, ExportManifest, ExportSpool, wrong
 from daycare.features.exports.checking import Checker, checked
 from daycare.features.exports.names import Renaming, is_identity, path_of, with_files
 from daycare.features.exports.narrowing import Arriving, Leaving
@@ -42,7 +42,7 @@ from daycare.features.exports.records import (
 )
 from daycare.features.exports.rows import ExportRows
 from daycare.features.exports.settings_filter import SettingsFilter
-from daycare.features.exports.stored import StoredFiles
+from daycare.features.exports.stored import StoredFiles, anonymous
 from daycare.rules.permissions import Rules
 from daycare.settings import Live
 from daycare.store.bucket import PlacedObject

@@ -1,7 +1,9 @@
 """Exports that wait to be fetched, and uploads that wait to be imported: for an hour, and no more than a few."""
 
 import os
+import tempfile
 import weakref
+from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
 import msgspec
@@ -15,6 +17,11 @@ EXPORTS_KEPT_MAX: Final = 8  # of both
 
 What = Literal["export", "upload", "backup"]
 _FROM: Final = {"export": "daycare export", "upload": "daycare import", "backup": "daycare backup"}
+
+
+def anonymous(folder: Path) -> BinaryIO:
+    """Return a file without a name in a folder: nothing of it is left when it is closed, or when the process dies."""
+    return tempfile.TemporaryFile(dir=folder)
 
 
 class StoredFile(msgspec.Struct):

@@ -15,7 +15,7 @@ from daycare.base.store_location import is_server
 from daycare.base.times import when
 from daycare.features.backups.backup_store import scheduled_in
 from daycare.features.backups.engine import folder_of
-from daycare.features.backups.restoring import refuse_half
+from daycare.features.backups.half import refuse_half
 from daycare.features.memory.documents.index import reindex_documents
 from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.finding import DoctorFinding, Level, Mend

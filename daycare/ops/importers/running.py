@@ -20,7 +20,7 @@ from daycare.config import Config, load
 from daycare.features import open_store
 from daycare.features.backups.backup_store import name_of, publish
 from daycare.features.backups.making import Making
-from daycare.features.exports.archive import anonymous
+from daycare.features.exports.stored import anonymous
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.features.skills.folder import HOME_FOLDER
 from daycare.ops import bare

@@ -79,7 +79,8 @@ class Store:
         self.files = offered(Files(*parts, self._readers))
         self.timers = offered(Timers(*parts))
         self.tables = tables_of(rows)
-        self._rows: dict[type, Rows] = {kind: offered(kind(*parts, self._readers, clock)) for kind in rows}
+        self._make: Callable[[type[Rows]], Rows] = lambda kind: offered(kind(*parts, self._readers, clock))
+        self._rows: dict[type, Rows] = {kind: self._make(kind) for kind in rows}
         self.behaviours = offered(BehaviourStore(*parts))
         self.upkeep = offered(UpkeepStore(*parts, rows))
         self.metrics = offered(StoreMetricsReader(self._writer, self._readers, rows))
@@ -109,9 +110,16 @@ class Store:
 
     def of(self, kind: type[T]) -> T:
         """Return what reads and writes the tables of a capability, by its class."""
-        rows = self._rows[kind]
+        rows = self._rows.get(kind)
+        if rows is None:
+            rows = self._rows[kind] = self._undeclared(kind)
         assert isinstance(rows, kind)
         return rows
+
+    def _undeclared(self, kind: type) -> Rows:
+        """Make what reads the tables of others and keeps nothing, so that nobody but who asks for it has to load it."""
+        assert issubclass(kind, Rows) and not (kind.tables or kind.followers or kind.indexes or kind.news), kind
+        return self._make(kind)
 
     @property
     def lost(self) -> Loss | None:
