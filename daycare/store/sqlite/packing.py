@@ -16,8 +16,9 @@ from daycare.base.errors import BrokenError
 PACKED: Final = frozenset({("history", "messages"), ("inbox", "result")})  # columns, by table
 
 _PACKED_MIN_CHARS: Final = 64  # less gains too few bytes for its time
-_WINDOW: Final = -13  # 8 KB, with a state of 64 KB: one of the largest window takes 100 us to make
-_STATE: Final = 6
+_SHORT_BYTES: Final = 1_500  # most of the dictionary is in reach of all of them in a window of 4 KB, too
+_SHORT: Final = (-12, 5)  # that window, with a state of 32 KB, half of what is to be copied for each text
+_LONG: Final = (-13, 6)  # 8 KB, with a state of 64 KB: one of the largest window takes 100 us to make
 _LEVEL: Final = 6
 _UNPACKING: Final = -15
 
@@ -56,7 +57,9 @@ _FORMS: Final = (
     '{"role":"assistant","parts":[{"type":"text","text":""}],"at_ms":17,"origin":"agent","sender":"/","origins":[]}]'
 )
 _DICTIONARY: Final = (_WORDS + _FORMS).encode()
-_PRIMED: Final = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _STATE, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
+_FOR_SHORT, _FOR_LONG = (
+    zlib.compressobj(_LEVEL, zlib.DEFLATED, *state, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY) for state in (_SHORT, _LONG)
+)
 
 
 def pack(text: str) -> str | bytes:
@@ -64,7 +67,7 @@ def pack(text: str) -> str | bytes:
     if len(text) < _PACKED_MIN_CHARS:
         return text
     data = text.encode()
-    packing = _PRIMED.copy()  # a fifth of the time of making one
+    packing = (_FOR_SHORT if len(data) <= _SHORT_BYTES else _FOR_LONG).copy()  # a fifth of the time of making one
     found = _FIRST + packing.compress(data) + packing.flush()
     return found if len(found) < len(data) else text
 
