@@ -74,6 +74,11 @@ def test_the_judge_sees_a_lost_answer_another_thread_and_another_order() -> None
     judge.judge_answers(store, judge.delivered(slack, [room], report), said, report, in_order=True)
     assert _kinds(report) == {"lost", "astray", "reordered"}
     report.findings.clear()
+    slack.channels[room.id].messages.pop(room.threads[0], None)
+    _said(slack, room, "ack m0-3")
+    late = [Said("m0-3", room, "U1", "k3", room.threads[0])]
+    judge.judge_answers(store, judge.delivered(slack, [room], report), late, report, in_order=True)
+    assert not report.findings, "its thread was deleted"
     judge.judge_deleted(Store(heard={"m0-1": [1]}, answered={"m0-1": [1]}), ["m0-1"], report)
     assert not report.findings
     judge.judge_deleted(Store(heard={"m0-1": []}, answered={"m0-1": [1]}), ["m0-1"], report)

@@ -25,6 +25,7 @@ class SlackDelivered:
     marked: int = 0
     repeats: list[tuple[str, Message]] = field(default_factory=list)  # (channel, message) that says nothing new
     first: dict[str, tuple[int, Message]] = field(default_factory=dict)  # by unit: which message of its room it is
+    there: dict[str, set[str]] = field(default_factory=dict)  # by channel: the messages that nobody has deleted
 
 
 def delivered(
@@ -37,6 +38,7 @@ def delivered(
     found = SlackDelivered()
     for room in rooms:
         unmarked: Counter[str] = Counter()
+        found.there[room.id] = set(slack.channels[room.id].messages)
         for number, message in enumerate(slack.sent(room.id)):
             if "metadata" not in message and not message.get("files") and units(message["text"]):
                 report.find("left", f"room {room.number} still shows {message['text'][:80]!r}")
@@ -71,7 +73,10 @@ def _words(slack: FakeWorkspace, message: Message) -> str:
 
 
 def judge_answers(store: Store, found: SlackDelivered, said: Sequence[Said], report: Report, *, in_order: bool) -> None:
-    """Every answer that a turn gave has arrived, each name is in the answers of one turn, and in its thread."""
+    """Every answer that a turn gave has arrived, each name is in the answers of one turn, and in its thread.
+
+    Where the message that began a thread was deleted, an answer is said in the channel.
+    """
     for name, turns in store.answered.items():
         if len(turns) > 1:
             report.find("doubled", f"{name} was answered in turns {turns}")
@@ -82,8 +87,10 @@ def judge_answers(store: Store, found: SlackDelivered, said: Sequence[Said], rep
         if one.name not in found.first:
             continue
         number, message = found.first[one.name]
-        if one.thread is not None and message.get("thread_ts", "") != one.thread:
-            report.find("astray", f"{one.name} of thread {one.thread} was answered in {message.get('thread_ts')}")
+        thread = message.get("thread_ts", "")
+        gone = not thread and one.thread not in found.there[one.room.id]
+        if one.thread is not None and thread != one.thread and not gone:
+            report.find("astray", f"{one.name} of thread {one.thread} was answered in {thread or 'none'}")
         if not in_order or one.edit_of or one.name.endswith("b"):
             continue
         place = (one.room.id, one.thread, one.sender)
