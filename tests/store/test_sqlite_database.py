@@ -1,5 +1,6 @@
 """Opening a SQLite file: what is set, upgraded, refused."""
 
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -162,3 +163,27 @@ async def test_a_damaged_page_is_refused_before_a_daemon_starts_on_it(tmp_path: 
         database.refuse_damage(str(path))
     assert refused.value.code == "STORE_CORRUPT"
     assert "daycare restore BACKUP --force" in refused.value.hint
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_a_statement_is_parsed_again_for_other_values_only_where_there_are_statistics(
+    tmp_path: Path, analyzed: bool
+) -> None:
+    path = str(tmp_path / "daycare.db")
+    await with_one_message(Path(path))
+    if analyzed:
+        with closing(apsw.Connection(path)) as db:
+            db.execute("ANALYZE").fetchall()
+    parsed: list[int] = []
+
+    def note(operation: int, *_: object) -> int:
+        parsed.append(operation)
+        return apsw.SQLITE_OK
+
+    with closing(database.open_writer(path)) as db:
+        db.authorizer = note
+        sql = "SELECT seq FROM outbox WHERE path = ? AND state < 2 ORDER BY seq DESC LIMIT 1 OFFSET ?"
+        db.execute(sql, ("/a", 0)).fetchall()
+        once = len(parsed)
+        db.execute(sql, ("/b", 1)).fetchall()
+        assert once and (len(parsed) > once) is analyzed

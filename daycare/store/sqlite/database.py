@@ -121,6 +121,9 @@ def _connect(kind: Callable[..., C], location: str, flags: int, vfs: str | None)
     db = kind(location, flags=flags | uri, vfs=vfs, statementcachesize=_STATEMENTS)
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     db.convert_binding = bound
+    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'").fetchall():
+        # Without statistics the plan is the same whatever is bound, and need not be made again for each value.
+        db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     packing.add_functions(db)
     return db
 
