@@ -27,6 +27,13 @@ _NAMES: Final = (
 _COLUMNS: Final = ", ".join(_NAMES)
 _ADDED: Final = ("key", "path", "part", *_NAMES)
 _ADDING: Final = f"ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _NAMES)}"
+_OVER: Final = (  # the users above one
+    "WITH RECURSIVE over (id) AS (SELECT parent FROM users WHERE id = ?"
+    " UNION SELECT u.parent FROM users u JOIN over o ON u.id = o.id)"
+)
+_ROW_WITHIN: Final = f"(?, {_WITHIN})"
+_ROW_ASKED: Final = f"(?, {_ASKED})"
+_ABOVE: Final = f"SELECT '/' || id, {_BELOW} FROM over WHERE id IS NOT NULL"
 _IS_ZERO: Final = " AND ".join(f"{name} = 0" for name in _NAMES)
 _OF_USER: Final = (  # one look for each day and month there is
     "WITH RECURSIVE keys (key) AS (SELECT min(key) FROM budget_sums UNION ALL"
@@ -43,7 +50,21 @@ def add(
 
     `payer` is the other path that it counts for, "" where there is none.
     """
-    _add(db, [(key, *where) for key in keys for where in _counted_at(db, path, payer)], used, reserved)
+    own, asked = _counted_at(path, payer)
+    rows = [_ROW_WITHIN] * len(own) + [_ROW_ASKED] * len(asked)
+    counted = f"{_OVER}, counted (path, part) AS (VALUES {', '.join(rows)} UNION ALL {_ABOVE})"
+    where, amounts = [path[1:].partition("/")[0], *own, *asked], _amounts(used, reserved)
+    db.execute(
+        f"INSERT INTO budget_sums ({', '.join(_ADDED)}) {counted}, keys (key) AS (VALUES {marks(keys, '(?)')})"
+        f" SELECT key, path, part, {marks(_NAMES)} FROM keys, counted WHERE true {_ADDING}",
+        [*where, *keys, *amounts],
+    )
+    if min(amounts) < 0:
+        db.execute(
+            f"DELETE FROM budget_sums WHERE key IN ({marks(keys)})"
+            f" AND (path, part) IN ({counted} SELECT path, part FROM counted) AND {_IS_ZERO}",
+            [*keys, *where],
+        )
 
 
 def of(db: apsw.Connection, key: str, path: str) -> tuple[Use, Use]:
@@ -82,7 +103,7 @@ def _uses(row: tuple[Any, ...]) -> tuple[Use, Use]:
 def _add(db: apsw.Connection, where: Sequence[tuple[str, str, int]], used: Use, reserved: Use) -> None:
     if not where:
         return
-    amounts = [amount for use in (used, reserved) for amount in (use.usd, use.tokens, use.calls, use.minutes)]
+    amounts = _amounts(used, reserved)
     rows = [(*each, *amounts) for each in where]
     db.execute(f"{insert_into('budget_sums', _ADDED, len(rows))} {_ADDING}", [value for row in rows for value in row])
     if min(amounts) < 0:
@@ -92,13 +113,16 @@ def _add(db: apsw.Connection, where: Sequence[tuple[str, str, int]], used: Use, 
         )
 
 
-def _counted_at(db: apsw.Connection, path: str, payer: str) -> list[tuple[str, int]]:
-    """Return where a call counts."""
+def _amounts(used: Use, reserved: Use) -> list[int]:
+    """Return the values of the columns `_NAMES`."""
+    return [amount for use in (used, reserved) for amount in (use.usd, use.tokens, use.calls, use.minutes)]
+
+
+def _counted_at(path: str, payer: str) -> tuple[list[str], list[str]]:
+    """Return where a call counts as one within, and where as one that was asked for; not the users above its own."""
     own = _above(path)
-    found = [(scope, _WITHIN) for scope in own]
-    if payer:  # who asks is of the same user as a rule, and of others nobody looks at it: not for `/` and `/ann`
-        found += [(scope, _ASKED) for scope in _above(payer)[2:] if scope not in own]
-    return found + [(f"/{user}", _BELOW) for user in _over(db, path[1:].partition("/")[0])]
+    # Who asks is of the same user as a rule, and of others nobody looks at it: not for `/` and `/ann`.
+    return own, [scope for scope in _above(payer)[2:] if scope not in own] if payer else []
 
 
 def _asked_at(db: apsw.Connection, path: str) -> list[tuple[str, int]]:

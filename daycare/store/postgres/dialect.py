@@ -21,6 +21,16 @@ NUMBERED: Final = re.compile(r"\bINTEGER PRIMARY KEY( AUTOINCREMENT)?", re.IGNOR
 _WORD: Final = re.compile(r"[A-Za-z_]\w*\Z")
 _MARK: Final = re.compile(r"\?(?P<number>\d*)|(?<!:):(?P<name>[A-Za-z_]\w*)")
 _SEVERAL: Final = re.compile(r"/\* nodes: ([^*]*) \*/")  # what counts only where several nodes divide the users
+# Before a statement: the server refuses one that does not come to this, so that what comes behind it can rely on it.
+ADDS: Final = "/* adds the row with the number of the last value */ "
+CHANGES: Final = "/* changes one row */ "
+FINDS_NONE: Final = "/* finds no row */ "
+WRONG: Final = "22012"  # how it is refused: by a division
+_GUESSED: Final = {
+    ADDS: "WITH it (number) AS ({text}) SELECT 1 / count(*) FILTER (WHERE number = ${value}) FROM it",
+    CHANGES: "WITH it AS ({text}) SELECT 1 / CAST(count(*) = 1 AS int) FROM it",
+    FINDS_NONE: "WITH it AS ({text}) SELECT 1 / CAST(count(*) = 0 AS int) FROM it",
+}
 _KNOWN_MAX: Final = 2_000  # statements; some are made as they are needed
 _WRITES: Final = {"INSERT", "UPDATE", "DELETE"}
 _ENDS_SUBQUERY: Final = {
@@ -74,6 +84,12 @@ class Dialect:
         return known
 
     def _translated(self, sql: str) -> Statement:
+        for guess, text in _GUESSED.items():
+            if sql.startswith(guess):
+                it = self.translate(sql.removeprefix(guess))
+                order = (*it.order, -1) if guess == ADDS else it.order
+                rows = it.text if it.numbered or guess == FINDS_NONE else f"{it.text} RETURNING 1"
+                return it._replace(text=text.format(text=rows, value=len(order)), order=order, numbered=False)
         sql = sql.strip().rstrip(";")
         if (instead := OF_A_FILE.get(sql)) is not None:
             return Statement(instead, ())

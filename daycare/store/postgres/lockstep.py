@@ -2,7 +2,8 @@
 
 Each write runs in a greenlet until it needs an answer of the server. Then the next statements of all of them go out
 together, and each goes on with its own answer. What a statement changes is asked for only where it is looked at: until
-then the write goes on without it.
+then the write goes on without it. Where a write says what a statement comes to as a rule it goes on with that: the
+server refuses the statement where it is not so, and the batch is done again without guesses.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +15,9 @@ import greenlet
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.store.postgres.connection import BoundStatement, PostgresConnection, StatementAnswer
 from daycare.store.postgres.cursor import Blob, Cursor, Row
+from daycare.store.postgres.dialect import ADDS, CHANGES, FINDS_NONE, WRONG
+from daycare.store.postgres.errors import StatementError
+from daycare.store.postgres.next_numbers import NextNumbers
 
 UNSENT_MAX: Final = 2_000  # statements of one lane that nobody looked at yet
 
@@ -21,12 +25,13 @@ UNSENT_MAX: Final = 2_000  # statements of one lane that nobody looked at yet
 class _Asked(Cursor):
     """The rows of a statement, which is sent at the latest when somebody looks at them."""
 
-    __slots__ = ("_lane", "answer", "call", "owner")
+    __slots__ = ("_lane", "answer", "call", "guess", "owner")
 
-    def __init__(self, lane: "WriteLane", call: BoundStatement) -> None:
+    def __init__(self, lane: "WriteLane", call: BoundStatement, guess: StatementAnswer | None) -> None:
         super().__init__([])
         self._lane = lane
         self.call = call
+        self.guess = guess
         self.owner = lane.owner
         self.answer: StatementAnswer | None = None
 
@@ -42,8 +47,8 @@ class _Asked(Cursor):
         return super().fetchall()
 
     def is_answered(self, answer: StatementAnswer) -> None:
-        """Take the answer."""
-        self.answer = answer
+        """Take the answer, which is the guess where there was one."""
+        self.answer = answer = self.guess or answer
         self._rows = answer.rows
         self._lane.note(answer, self.owner)
 
@@ -55,6 +60,10 @@ class SpoiledError(Exception):
         super().__init__(str(error))
         self.owner = owner
         self.error = error
+
+
+class GuessError(Exception):
+    """A statement came to something else than what its write went on with: nothing of the batch can be committed."""
 
 
 class OpeningError(Exception):
@@ -86,15 +95,7 @@ class WriteLane:
         """Send a statement with the next ones; a script of several has no values."""
         found = Cursor([])
         for part in self._server.parts(sql):
-            if self._unanswered and not self._server.knows(part):
-                self.wait()  # it may be about what these make
-            try:
-                call = self._server.bind(part, bindings)
-            except DaycareError as error:
-                if self._server.failed:  # as it cannot be prepared
-                    raise SpoiledError(self.owner, error) from error
-                raise
-            found = self._ask(call)
+            found = self._ask(part, bindings)
         return found
 
     def executemany(self, sql: str, many: Iterable[Sequence[Any]]) -> Cursor:
@@ -103,8 +104,44 @@ class WriteLane:
             self.execute(sql, bindings)
         return Cursor([])
 
-    def _ask(self, call: BoundStatement) -> _Asked:
-        asked = _Asked(self, call)
+    def insert(self, sql: str, bindings: tuple[Any, ...]) -> int | None:
+        """Send a statement that adds a row, and go on with the number that this will have."""
+        table = self._server.dialect.translate(sql).changes
+        number = self._lockstep.numbers.get(table) if self._lockstep.guesses else None
+        if number is None:
+            self.execute(sql, bindings)
+            return self.last_insert_rowid() if self.changes() else None
+        self._ask(ADDS + sql, (*bindings, number), StatementAnswer(1, number, []))
+        self._lockstep.numbers.given(table, number)
+        return number
+
+    def changes_one(self, sql: str, bindings: tuple[Any, ...]) -> bool:
+        """Send a statement, and go on as one that has changed a row."""
+        if not self._lockstep.guesses:
+            self.execute(sql, bindings)
+            return self.changes() > 0
+        self._ask(CHANGES + sql, bindings, StatementAnswer(1, None, []))
+        return True
+
+    def rare(self, sql: str, bindings: tuple[Any, ...]) -> Row | None:
+        """Send a query, and go on as if it has found nothing."""
+        if not self._lockstep.guesses:
+            return self.execute(sql, bindings).fetchone()
+        self._ask(FINDS_NONE + sql, bindings, StatementAnswer(None, None, []))
+        return None
+
+    def _ask(self, sql: str, bindings: Any, guess: StatementAnswer | None = None) -> _Asked:
+        if self._unanswered and not self._server.knows(sql):
+            self.wait()  # it may be about what these make
+        try:
+            call = self._server.bind(sql, bindings)
+        except DaycareError as error:
+            if self._server.failed:  # as it cannot be prepared
+                raise SpoiledError(self.owner, error) from error
+            raise
+        if call.prepared.statement.numbered:
+            self._lockstep.numbers.unsure(call.prepared.statement.changes)
+        asked = _Asked(self, call, guess)
         self._lockstep.unsent.append(asked)
         self._unanswered += 1
         if self._unanswered >= UNSENT_MAX:
@@ -170,8 +207,12 @@ class Lockstep:
     That goes out with the first statements; where one of it is refused the server runs none of those.
     """
 
-    def __init__(self, server: PostgresConnection, opening: Sequence[BoundStatement] = ()) -> None:
+    def __init__(
+        self, server: PostgresConnection, opening: Sequence[BoundStatement], numbers: NextNumbers, *, guesses: bool
+    ) -> None:
         self.server = server
+        self.numbers = numbers
+        self.guesses = guesses
         self._opening = opening
         self.hub = greenlet.getcurrent()
         self.unsent: list[_Asked] = []
@@ -179,7 +220,8 @@ class Lockstep:
     def run(self, works: Sequence[Callable[[WriteLane], None]]) -> None:
         """Run each in a lane of its own, until all have ended; some of their last statements may be unsent.
 
-        Raises `SpoiledError`, `StoreAwayError`, or what one of the works raises: the others have not ended then.
+        Raises `SpoiledError`, `GuessError`, `StoreAwayError`, or what one of the works raises: the others have not
+        ended then.
         """
         lanes = [WriteLane(self, work) for work in works]
         running = lanes
@@ -198,7 +240,7 @@ class Lockstep:
     def send(self, last: BoundStatement | None = None) -> StatementAnswer | None:
         """Send what is unsent, with `last` behind it if all of that is taken; return the answer to that.
 
-        Raises `SpoiledError` for what is a write's fault, `OpeningError`, else what is the server's.
+        Raises `SpoiledError` for what is a write's fault, `GuessError`, `OpeningError`, else what is the server's.
         """
         asked, self.unsent = self.unsent, []
         opening, self._opening = self._opening, ()
@@ -212,9 +254,13 @@ class Lockstep:
         for each, answer in zip(asked, answers, strict=False):
             if isinstance(answer, StoreAwayError):
                 raise answer
+            if each.guess is not None and isinstance(answer, StatementError) and answer.state == WRONG:
+                raise GuessError
             if isinstance(answer, DaycareError):
                 raise SpoiledError(each.owner, answer)
             each.is_answered(answer)
+            if answer.number is not None:
+                self.numbers.given(each.call.prepared.statement.changes, answer.number)
         if last is None:
             return None
         found = answers[-1]

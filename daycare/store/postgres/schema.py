@@ -210,17 +210,20 @@ def refuse(db: PostgresConnection) -> None:
         )
 
 
-def number_again(db: PostgresConnection) -> None:
-    """Let numbers go on from the last row that is there: those of a transaction that was undone are given again."""
-    db.simple(_number_again())
+def number_again(db: PostgresConnection) -> dict[str, int]:
+    """Let numbers go on from the last row that is there: those of a transaction that was undone are given again.
+
+    Returns the next of each table.
+    """
+    [row] = db.simple(f"SELECT {', '.join(_numbering().values())}")
+    return {name: int(str(number)) for name, number in zip(_numbering(), row, strict=True)}
 
 
 @cache
-def _number_again() -> str:
-    parts = [
-        f"(SELECT setval(pg_get_serial_sequence('daycare.{name}', '{table.number}'), coalesce(max({table.number}), 0)"
-        f" + 1, false) FROM {name})"
+def _numbering() -> dict[str, str]:
+    return {
+        name: f"(SELECT setval(pg_get_serial_sequence('daycare.{name}', '{table.number}'),"
+        f" coalesce(max({table.number}), 0) + 1, false) FROM {name})"
         for name, table in tables().items()
         if table.number
-    ]
-    return f"SELECT {', '.join(parts)}"
+    }

@@ -55,6 +55,7 @@ class SharedWriter(PostgresWriter):
             return False
         texts = [str(text) for (text,) in self._server.execute(_TOLD, (own.applied, through, own.name))]
         self._heard.add(self._server, texts)
+        self._numbers.forget()
         self.versions.touch(*self._heard.tables)
         own.applied = through
         self._stale = True
@@ -92,7 +93,7 @@ class SharedWriter(PostgresWriter):
                 self._guard.check()
                 raise AssertionError("a refusal is raised")
             if self._renumber:
-                number_again(self._server)
+                self._numbers.read(number_again(self._server))
                 self._renumber = False
             self._hear(number - 1)
             if self._stale:
@@ -127,4 +128,5 @@ class SharedWriter(PostgresWriter):
             if self._server.in_transaction:
                 self._server.execute("ROLLBACK")
             self._renumber = self._stale = True  # once it is this node's turn
+            self._numbers.forget()
             self._undone = False

@@ -23,18 +23,20 @@ from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
 from daycare.store.postgres import members
 from daycare.store.postgres.connection import BoundStatement, PostgresConnection
 from daycare.store.postgres.errors import StatementError
-from daycare.store.postgres.lockstep import Lockstep, OpeningError, SpoiledError, WriteLane
+from daycare.store.postgres.lockstep import GuessError, Lockstep, OpeningError, SpoiledError, WriteLane
+from daycare.store.postgres.next_numbers import NextNumbers
 from daycare.store.postgres.schema import number_again
 from daycare.store.postgres.versions import newest, refuse_future
 from daycare.store.records import Commit
 from daycare.store.sqlite.mark import Mark
 from daycare.store.sqlite.read_cache import TableVersions
-from daycare.store.sqlite.writer import Tx, Writer, _Write
+from daycare.store.sqlite.writer import Tx, Writer, WriterCache, _Write
 
 LEASE_S: Final = 10  # after which a node that does not answer counts as gone
 NODE: Final = "main"
 
 _RETRY_S: Final = 0.25
+_CAREFUL: Final = 50  # commits without guesses after a wrong one: repeated messages cost little, however many come
 _SETTLE_AT_CLOSE_S: Final = 15.0  # that the end waits for a server to say what has happened
 _CLAIM: Final = (
     "INSERT INTO nodes (node, epoch, batch, until, backend, version, address, schema)"
@@ -160,6 +162,26 @@ def fenced(db: PostgresConnection) -> StoreAwayError:
     )
 
 
+class _LaneTx(Tx):
+    """What a write may use: it goes on with what is so as a rule, see `WriteLane`."""
+
+    __slots__ = ("_lane",)
+
+    def __init__(self, lane: WriteLane, tx: Tx, memory: WriterCache) -> None:
+        super().__init__(cast(apsw.Connection, lane), tx.now, memory)
+        self.commit = tx.commit
+        self._lane = lane
+
+    def insert(self, sql: str, bindings: tuple[Any, ...]) -> int | None:
+        return self._lane.insert(sql, bindings)
+
+    def changes_one(self, sql: str, bindings: tuple[Any, ...]) -> bool:
+        return self._lane.changes_one(sql, bindings)
+
+    def rare(self, sql: str, bindings: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        return self._lane.rare(sql, bindings)
+
+
 class PostgresWriter(Writer):
     """Runs writes as the one on SQLite does; see there."""
 
@@ -170,6 +192,8 @@ class PostgresWriter(Writer):
     def own(self, ownership: Ownership, mark: Mark) -> None:
         """Write as this node from now on; `mark` is told of what a server has lost."""
         self._ownership = ownership
+        self._numbers = NextNumbers()
+        self._careful = 0  # commits that are still to do without guesses
         self._mark = mark
         self._server = cast(PostgresConnection, self._db)
 
@@ -214,8 +238,18 @@ class PostgresWriter(Writer):
 
     def _carry_out(self, tx: Tx, todo: Sequence[_Write[Any]]) -> _Write[Any] | None:
         """Run those of one user one after another, those of several side by side, and what names no user alone."""
+        self._careful = max(0, self._careful - 1)
+        try:
+            return self._try(tx, todo)
+        except GuessError:
+            self._careful = _CAREFUL
+            self._undo()
+            tx.commit = self._begin().commit
+            return self._try(tx, todo)
+
+    def _try(self, tx: Tx, todo: Sequence[_Write[Any]]) -> _Write[Any] | None:
         opening, self._opening = self._opening, []
-        self._lockstep = Lockstep(self._server, opening)
+        self._lockstep = Lockstep(self._server, opening, self._numbers, guesses=not self._careful)
         try:
             for each in _together(todo):
                 self._lockstep.run([partial(self._run_lane, tx, writes) for writes in each])
@@ -231,8 +265,7 @@ class PostgresWriter(Writer):
         return None
 
     def _run_lane(self, tx: Tx, writes: Sequence[_Write[Any]], lane: WriteLane) -> None:
-        own = Tx(cast(apsw.Connection, lane), tx.now, self.memory)
-        own.commit = tx.commit
+        own = _LaneTx(lane, tx, self.memory)
         for write in writes:
             lane.begin(write)
             write.outcome = outcome.capture(write.fn, own)
@@ -268,7 +301,7 @@ class PostgresWriter(Writer):
         if self._server.is_open:
             if self._server.in_transaction:
                 self._server.execute("ROLLBACK")
-            number_again(self._server)
+            self._numbers.read(number_again(self._server))
             self.memory.load(self._db)
             self._undone = False
 
@@ -290,6 +323,7 @@ class PostgresWriter(Writer):
                 time.sleep(_RETRY_S)
 
     def _ownership_again(self) -> bool:
+        self._numbers.forget()
         try:
             happened = self._ownership.reopen()
         except BrokenError as error:  # such as a password that was changed

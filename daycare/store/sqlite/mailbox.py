@@ -37,7 +37,7 @@ _decode_extra = msgspec.json.Decoder(_Extra).decode
 
 def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
     """Insert a message whose agent lives; None if its key is known."""
-    tx.run(
+    seq = tx.insert(
         "INSERT INTO inbox (agent_id, key, lane, kind, path, user, origin, sender, trace, created_at, text, extra)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (
@@ -55,9 +55,8 @@ def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
             _extra(envelope),
         ),
     )
-    if tx.db.changes() == 0:
+    if seq is None:
         return None
-    seq = tx.db.last_insert_rowid()
     tx.memory.count_unread(agent_id, 1)
     tx.commit.posted.append(InboxRow(seq, agent_id, envelope, 0, tx.now))
     return Receipt(seq, agent_id, trace=envelope.trace, path=envelope.to)
@@ -79,12 +78,11 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
     """
     changed = 0
     for seq in seqs:
-        tx.run(
+        if tx.changes_one(
             "UPDATE inbox SET state = ?, turn = ?, done_at = ?, result = packed(?), text = NULL, extra = NULL"
             " WHERE seq = ? AND state = 0",
             (2 if dead else 1, turn, tx.now, result, seq),
-        )
-        if tx.db.changes():
+        ):
             changed += 1
             tx.commit.completed.append((seq, None if dead else result))
             if turn is not None:

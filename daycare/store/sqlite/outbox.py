@@ -166,15 +166,15 @@ class Outbox:
 def insert(tx: Tx, agent: tuple[str, str, str, str], turn: int | None, trace: str, reply: Reply) -> int:
     """Add a reply of an agent (id, path, user, origin). Past the bound the oldest unread one becomes a dead letter."""
     agent_id, path, user, origin = agent
-    tx.run(
+    seq = tx.insert(
         "INSERT INTO outbox (agent_id, path, turn, connector, target, user, origin, trace, created_at, text, extra)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (agent_id, path, turn, reply.connector, reply.target, user, origin, trace, tx.now, reply.text, _extra(reply)),
     )
-    seq = tx.db.last_insert_rowid()
+    assert seq is not None, "nothing is there that it could be in conflict with"
     tx.commit.connectors.add(reply.connector)
     tx.tell(ReplyQueued(seq, user, origin, reply.shows))
-    overflow = tx.one(
+    overflow = tx.rare(
         "SELECT seq FROM outbox WHERE path = ? AND state < 2 ORDER BY seq DESC LIMIT 1 OFFSET ?",
         (path, OUTBOX_MAX_MESSAGES),
     )

@@ -31,6 +31,11 @@ from daycare.store.sqlite.tails import Tails
 from daycare.store.sqlite.writer import Tx, Writer, user_of
 
 _OPEN = "NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = turns.turn)"
+_END: Final = (
+    "INSERT INTO history (turn, agent_id, session, user, origin, state, ended_at, error, hint, messages)"
+    " SELECT turn, agent_id, session, user, origin, ?, ?, ?, ?, packed(?) FROM turns WHERE turn = ?"
+    " ON CONFLICT DO NOTHING"
+)
 _RUNS, _ALONE = 1, 2
 _INTERRUPTED_MAX: Final = 2  # deaths of the process with a turn at work, before the turn is tried while no other runs
 _ALONE_DEATH_TRIES: Final = 2  # attempts that a death costs the turn which ran alone, so that five deaths end it
@@ -301,12 +306,12 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
         session = int(row[0])
         tx.memory.sessions[agent.id] = session
     session = old.session if old is not None and old.session <= APART else session_of(person.client, session)
-    tx.run(
+    turn = tx.insert(
         "INSERT INTO turns (agent_id, session, user, origin, trace, attempt, interrupted, seqs, started_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (agent.id, session, agent.user, first.origin, trace, attempt, attempt > 1, _encode(seqs).decode(), tx.now),
     )
-    turn = tx.db.last_insert_rowid()
+    assert turn is not None, "nothing is there that it could be in conflict with"
     tx.commit.started.append(TurnStart(agent.id, turn, session))
     if old is not None:
         waits.go_on(tx, old, turn)
@@ -358,30 +363,27 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd) -> None:
     tx.tell(TurnAnswered(end.seqs, sent, end.state == "stopped", end.result))
 
 
-def end(
-    tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None, hint: str = ""
-) -> bool:
-    """Write how a turn ended; only the first end counts. False if there was no such open turn."""
-    said = _encode(messages).decode()
-    tx.run(
-        "INSERT INTO history (turn, agent_id, session, user, origin, state, ended_at, error, hint, messages)"
-        " SELECT turn, agent_id, session, user, origin, ?, ?, ?, ?, packed(?) FROM turns WHERE turn = ?"
-        " ON CONFLICT DO NOTHING",
-        (state, tx.now, error, hint, said, turn),
-    )
-    if tx.db.changes() != 1:
-        return False
-    tx.commit.ended.append(TurnResult(turn, state, said))
-    if state not in ("continued", "split"):
-        tx.tell(TurnCommitted(turn))
-    return True
+def end(tx: Tx, turn: int, state: str, error: str) -> bool:
+    """Write how a turn ended that may have ended before; only the first end counts. False if there was none open."""
+    tx.run(_END, (state, tx.now, error, "", "[]", turn))
+    return _has_ended(tx, turn, state, "[]", ended=tx.db.changes() > 0)
 
 
 def _must_end(
     tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None, hint: str = ""
 ) -> None:
-    if not end(tx, turn, state, messages, error, hint):
+    said = _encode(messages).decode()
+    ended = tx.changes_one(_END, (state, tx.now, error, hint, said, turn))
+    if not _has_ended(tx, turn, state, said, ended=ended):
         raise ConflictError("TURN_GONE", f"ending turn {turn}: it ended meanwhile", hint="daycare status")
+
+
+def _has_ended(tx: Tx, turn: int, state: str, said: str, *, ended: bool) -> bool:
+    if ended:
+        tx.commit.ended.append(TurnResult(turn, state, said))
+        if state not in ("continued", "split"):
+            tx.tell(TurnCommitted(turn))
+    return ended
 
 
 def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: Effects) -> list[int]:

@@ -119,6 +119,23 @@ class Tx:
         row: tuple[Any, ...] | None = self.db.execute(sql, bindings).fetchone()
         return row
 
+    # What these come to as a rule is what a write on a server goes on with, before the answer is there. Where it is not
+    # so, the transaction is undone and done again: as slow as it is rare.
+
+    def insert(self, sql: str, bindings: tuple[Any, ...]) -> int | None:
+        """Add one row, as a rule; return its number, None where its key is there and `ON CONFLICT` does nothing."""
+        self.run(sql, bindings)
+        return self.db.last_insert_rowid() if self.db.changes() else None
+
+    def changes_one(self, sql: str, bindings: tuple[Any, ...]) -> bool:
+        """Change one row, as a rule; return whether that is so, and not none."""
+        self.run(sql, bindings)
+        return self.db.changes() > 0
+
+    def rare(self, sql: str, bindings: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the first row of a query that finds none, as a rule."""
+        return self.one(sql, bindings)
+
     def holds(self, role: str) -> bool:
         """Whether this is the node that runs a part which only one of several may run; see `Share`."""
         return not self.memory.several or self.one(_HOLDS, (f"role:{role}",)) is not None
