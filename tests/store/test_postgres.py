@@ -19,6 +19,7 @@ from daycare.store.postgres import schema, writer
 from daycare.store.postgres.connection import BoundStatement, PostgresConnection, StatementAnswer
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.lockstep import Lockstep
+from daycare.store.records import User
 from daycare.store.sqlite.database import migrations
 from daycare.store.sqlite.store import Store
 from tests import postgres
@@ -111,6 +112,36 @@ async def test_a_commit_whose_answer_is_lost_is_settled_by_its_number(
     assert other.simple("SELECT key, count(*) FROM inbox GROUP BY key ORDER BY key") == [
         ("a", "1"), ("b", "1"), ("c", "1"),
     ]  # fmt: skip
+
+
+async def test_a_commit_all_of_whose_answers_are_lost_is_known_for_what_it_was(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = PostgresConnection._until_sync
+
+    def answers(self: PostgresConnection) -> list[Any]:
+        found = plain(self)
+        if found[-1].command_status == b"COMMIT" and losing:
+            losing.clear()
+            raise self._lost("cut")
+        return found
+
+    monkeypatch.setattr(PostgresConnection, "_until_sync", answers)
+    losing: list[bool] = []
+    async with open_store(database, HandClock()) as store:
+        await store.inbox.post(letter("a"), new_agent())
+        await store.people.add(User(id="ann", name="Ann"))
+        for key in "bcd":
+            losing.append(True)
+            receipt = await store.inbox.post(letter(key))
+            assert not losing and not receipt.duplicate
+            assert side(database).simple(f"SELECT seq FROM inbox WHERE key = '{key}'") == [(str(receipt.seq),)]
+        assert (await store.inbox.counts())["waiting"] == 4
+        assert await store.people.get("ann") == User(id="ann", name="Ann")
+        losing.append(True)
+        await store._writer.write(lambda tx: tx.run("UPDATE users SET name = 'Anna'"))
+        assert not losing
+        assert await store.people.get("ann") == User(id="ann", name="Anna"), "what was remembered is read again"
 
 
 async def test_a_server_that_has_lost_commits_is_noticed(database: str) -> None:

@@ -87,9 +87,9 @@ class Dialect:
         for guess, text in _GUESSED.items():
             if sql.startswith(guess):
                 it = self.translate(sql.removeprefix(guess))
-                order = (*it.order, -1) if guess == ADDS else it.order
+                values = (*it.order, -1) if guess == ADDS else it.order
                 rows = it.text if it.numbered or guess == FINDS_NONE else f"{it.text} RETURNING 1"
-                return it._replace(text=text.format(text=rows, value=len(order)), order=order, numbered=False)
+                return it._replace(text=text.format(text=rows, value=len(values)), order=values, numbered=False)
         sql = sql.strip().rstrip(";")
         if (instead := OF_A_FILE.get(sql)) is not None:
             return Statement(instead, ())

@@ -216,6 +216,7 @@ class Lockstep:
         self._opening = opening
         self.hub = greenlet.getcurrent()
         self.unsent: list[_Asked] = []
+        self._sent: list[_Asked] = []
 
     def run(self, works: Sequence[Callable[[WriteLane], None]]) -> None:
         """Run each in a lane of its own, until all have ended; some of their last statements may be unsent.
@@ -237,12 +238,18 @@ class Lockstep:
                 if lane.greenlet:  # it has begun, and not ended
                     lane.greenlet.throw(greenlet.GreenletExit)
 
+    @property
+    def tables(self) -> frozenset[str]:
+        """Which tables the statements that were sent last may have changed."""
+        return frozenset(each.call.prepared.statement.changes for each in self._sent)
+
     def send(self, last: BoundStatement | None = None) -> StatementAnswer | None:
         """Send what is unsent, with `last` behind it if all of that is taken; return the answer to that.
 
         Raises `SpoiledError` for what is a write's fault, `GuessError`, `OpeningError`, else what is the server's.
         """
         asked, self.unsent = self.unsent, []
+        self._sent = asked
         opening, self._opening = self._opening, ()
         calls = [*opening, *(each.call for each in asked), *([] if last is None else [last])]
         answers = self.server.execute_all(calls) if calls else []

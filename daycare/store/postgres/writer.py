@@ -287,6 +287,7 @@ class PostgresWriter(Writer):
                 raise
             if not self._happened(lost):
                 raise _NotHappenedError(lost.code, lost.message, hint=lost.hint) from lost
+            self.versions.touch(*self._lockstep.tables & self._server.watched)  # the answers that say so were lost
             return
         except BrokenError as error:
             raise _of_all(error) from error
