@@ -209,6 +209,7 @@ class MemoryFeature(Feature):
         if commit.documents:
             self.chunking.worker.wake()
         if commit.memories or commit.forgotten or commit.shards:
+            self.store.of(MemoryRows).forget_states()
             self.search.worker.wake()
         if commit.memories and self.embedding is not None:
             self.embedding.worker.wake()

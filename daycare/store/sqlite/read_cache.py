@@ -88,6 +88,10 @@ class ReadCache(Generic[K, V]):
             found.update(self._read(unknown, read))
         return found
 
+    def forget(self) -> None:
+        """Know nothing any more."""
+        self._known.clear()
+
     def _look(self) -> None:
         seen = self._versions.of(self._tables)
         if seen != self._seen:

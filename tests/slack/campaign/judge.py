@@ -88,7 +88,7 @@ def judge_answers(store: Store, found: SlackDelivered, said: Sequence[Said], rep
             continue
         number, message = found.first[one.name]
         thread = message.get("thread_ts", "")
-        gone = not thread and one.thread not in found.there[one.room.id]
+        gone = not thread and one.thread not in found.there[str(one.room.id)]
         if one.thread is not None and thread != one.thread and not gone:
             report.find("astray", f"{one.name} of thread {one.thread} was answered in {thread or 'none'}")
         if not in_order or one.edit_of or one.name.endswith("b"):

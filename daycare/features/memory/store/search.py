@@ -207,6 +207,10 @@ class MemoryReads(Rows):
         """Return how each scope is by now, read once for all."""
         return self._states.get_all(scopes, self._read_states)
 
+    def forget_states(self) -> None:
+        """Read them again: a node of an older version tells of memories, and not of this table."""
+        self._states.forget()
+
     def _read_states(self, scopes: Sequence[str]) -> dict[str, ScopeProgress]:
         rows = fetch(
             self._reader,
