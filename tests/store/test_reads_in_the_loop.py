@@ -11,7 +11,7 @@ IN_THE_LOOP: Final = {
     "Secrets.get": "providers read their key in plain code; it is kept in memory until keys change",
 }
 _READS: Final = {"_reader", "_known"}  # the loop's connection, and what is remembered of its answers
-_READS_NOTHING: Final = {"ReadCache.get", "ReadCache.get_all"}  # what they are given does
+_READS_NOTHING: Final = {"ReadCache.get", "ReadCache.get_all", "ReadCache.forget"}  # what the first are given does
 
 
 def _of(tree: ast.AST) -> Iterator[tuple[str, ast.FunctionDef]]:
