@@ -117,8 +117,9 @@ async def test_a_reply_whose_receipt_is_none_is_sent_once(
         wild.place, wild.odd = "send", lambda: receipt
         await wild.hand_in()
         await trio.sleep(1_200)
-        assert wild.arrived and len(wild.arrived) == len(set(wild.arrived))
-        sent = [await house.store.outbox.get(int(str(event["outbox"]))) for event in house.events("reply.sent")]
+        numbers = [int(str(event["outbox"])) for event in house.events("reply.sent")]
+        assert wild.arrived and len(wild.arrived) == len(numbers) == len(set(numbers)), "what came together has one"
+        sent = [await house.store.outbox.get(number) for number in numbers]
         assert {row.state for row in sent if row} == {"sent"}
         assert all("\ud800" not in (row.receipt or "") for row in sent if row)
 
