@@ -1,8 +1,8 @@
 """Keeping what models were shown, in the transaction that keeps what they answered.
 
 A section is stored once for each user, until none of their prompts has it: of an agent that nobody has talked to for
-as long as prompts are kept, nothing is left. What is forgotten is in no kept text: where
-something is forgotten of a scope, all kept texts of its people go, as any of them may quote it.
+as long as prompts are kept, nothing is left. What is forgotten is in no kept text: where something is forgotten of a
+scope, all kept texts of its people go, as any of them may quote it.
 """
 
 import zlib

@@ -22,6 +22,7 @@ from daycare import __version__
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
 from daycare.store.postgres import members
 from daycare.store.postgres.connection import BoundStatement, PostgresConnection
+from daycare.store.postgres.dialect import WRONG
 from daycare.store.postgres.errors import StatementError
 from daycare.store.postgres.lockstep import GuessError, Lockstep, OpeningError, SpoiledError, WriteLane
 from daycare.store.postgres.next_numbers import NextNumbers
@@ -53,7 +54,6 @@ _FENCE: Final = (  # an error where another has the row, so that nothing that is
     "WITH own AS (UPDATE nodes SET batch = ?, until = now() + interval '10 s' WHERE node = 'main' AND epoch = ?"
     " RETURNING batch) SELECT 1 / count(*) FROM own"
 )
-_NO_ROW: Final = "22012"
 _RENEW: Final = (
     "UPDATE nodes SET until = now() + interval '{lease} s' WHERE node = 'main' AND epoch = {epoch} RETURNING epoch"
 )
@@ -258,7 +258,7 @@ class PostgresWriter(Writer):
             refused.owner.outcome = outcome.Error(refused.error)
             return cast("_Write[Any]", refused.owner)
         except OpeningError as refused:
-            if isinstance(refused.error, StatementError) and refused.error.state == _NO_ROW:
+            if isinstance(refused.error, StatementError) and refused.error.state == WRONG:
                 self._guard.refusal = fenced(self._server)
                 self._guard.check()
             raise _of_all(refused.error) from refused
