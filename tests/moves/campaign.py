@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from daycare.base.errors import BrokenError, NotFoundError
+from daycare.base.errors import BrokenError, ConflictError, NotFoundError
 from daycare.ops import moving
 from daycare.store.home import Home
 from daycare.store.moving import file_side, opening, server_side
@@ -180,6 +180,10 @@ def _state(location: str) -> str:
         side = opening.open_source(location)
     except (NotFoundError, BrokenError):
         return ""
+    except ConflictError as error:
+        if error.code != "MOVE_OLD_SCHEMA":
+            raise
+        return ""  # killed before its schema was whole
     try:
         said = side.note()
     finally:

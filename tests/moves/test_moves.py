@@ -379,6 +379,15 @@ def test_a_target_in_which_only_the_schema_is_will_do(home: Home, server: str) -
     move(home, server)
 
 
+def test_a_target_that_a_kill_left_without_a_schema_is_gone_on_with(home: Home, server: str) -> None:
+    """A file is made before its schema; the kill may come between."""
+    before = stores.everything(str(home.path / FILE))
+    move(home, server)
+    (home.path / MOVED).touch()
+    move(home, MOVED)
+    assert stores.everything(str(home.path / MOVED)) == before
+
+
 def test_a_file_without_a_log_of_commits_as_a_restore_leaves_it_is_moved_at_once(home: Home, server: str) -> None:
     file = home.path / "daycare.db"
     statement(file, "PRAGMA journal_mode = DELETE")
