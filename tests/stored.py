@@ -54,7 +54,8 @@ def unpacked_in(data: bytes) -> bytes:
                 found.append(stream.decompress(data[at : at + _STEP]))
                 if stream.eof:
                     break
-    return b"\0".join(found)
+        found.append(b"\0")
+    return b"".join(found)
 
 
 def rows(file: Path, sql: str, bindings: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
