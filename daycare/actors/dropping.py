@@ -7,9 +7,9 @@ import trio
 
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
-from daycare.base.errors import DaycareError, NotFoundError
+from daycare.base.errors import ConflictError, DaycareError, NotFoundError
 from daycare.base.messages import Lane
-from daycare.store.records import Agent
+from daycare.store.records import Agent, InboxRow
 from daycare.store.sqlite.inbox import Inbox, in_work
 from daycare.store.sqlite.store import Store
 
@@ -63,12 +63,25 @@ async def drop(inbox: Inbox, awake: Mapping[str, Activation], agent: Agent, seq:
         if row is None and await inbox.rows([seq]):
             raise in_work(agent.path, seq)
         lane.drop({seq} if row is not None else set())
+    inbox.leaving.add(seq)  # a lane that reads now, or wakes, does not begin a turn with it
     try:
         with trio.CancelScope(shield=True):  # who asked may leave: the row is gone, or comes back
             await inbox.drop(agent, seq, reason)
     except DaycareError as error:
-        if lane is not None and row is not None and not isinstance(error, NotFoundError):  # it waits on
-            after = sum(each.seq < seq or each.envelope.lane is Lane.CONTROL for each in lane.rows)
-            lane.rows.insert(after, row)
-            lane.nudge()
+        if row is None and not isinstance(error, (NotFoundError, ConflictError)):
+            row = next(iter(await inbox.rows([seq])), None)
+        if not isinstance(error, NotFoundError):  # it waits on
+            _put_back(awake.get(agent.id), row)
         raise
+    finally:
+        inbox.leaving.discard(seq)
+        if (lane := awake.get(agent.id)) is not None:
+            lane.reworded = True  # what is being read may still have it
+
+
+def _put_back(lane: Activation | None, row: InboxRow | None) -> None:
+    if lane is None or row is None or row.seq > lane.loaded:
+        return  # who has not read so far finds it there
+    after = sum(each.seq < row.seq or each.envelope.lane is Lane.CONTROL for each in lane.rows)
+    lane.rows.insert(after, row)
+    lane.nudge()

@@ -210,7 +210,7 @@ class Activation:
         self.rows[:0] = rows
 
     def drop(self, seqs: set[int]) -> None:
-        """Forget rows that an open turn works on already."""
+        """Forget rows that an open turn works on already, or that somebody drops."""
         self.rows = [row for row in self.rows if row.seq not in seqs]
 
     @property

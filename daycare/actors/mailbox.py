@@ -17,6 +17,8 @@ async def read(inbox: Inbox, lane: Activation) -> None:
         lane.hear(*await _waiting(inbox, lane, Lane.CONTROL, lane.heard))
     if lane.behind and not lane.rows:
         lane.load(*await _waiting(inbox, lane, Lane.MESSAGES, lane.loaded))
+        if inbox.leaving:
+            lane.drop(inbox.leaving)
 
 
 async def _waiting(inbox: Inbox, lane: Activation, which: Lane, after: int) -> tuple[list[InboxRow], bool]:

@@ -1,17 +1,23 @@
 """A message that waits is given up by somebody, before its agent has taken it, or not at all."""
 
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
+from daycare.actors import mailbox
 from daycare.actors.dropping import drop
-from daycare.base.errors import ConflictError, NotFoundError
+from daycare.actors.lifecycle import Activation
+from daycare.base.errors import ConflictError, NotFoundError, UnavailableError
+from daycare.features import open_store
 from daycare.features.history.rows import HistoryRows
 from daycare.store.records import AgentConfig, Policy
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted
+from tests.store.samples import PATH, post
 
 
 async def _drop(house: TestDaemon, seq: int) -> None:
@@ -61,3 +67,47 @@ async def test_the_only_message_is_dropped_while_its_agent_waits_for_silence(
         await _drop(house, lost.seq)
         assert await house.talk("still there?") == "echo: still there?"
         assert lost.seq not in {seq for seqs in await _said(house, agent.id) for seq in seqs}
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["it is dropped", "the disk is full"])
+async def test_an_agent_that_reads_its_mailbox_while_a_message_is_dropped_does_not_get_it_unless_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    async with open_store(str(tmp_path / "daycare.db")) as store:
+        waiting = [(await post(store, key)).seq for key in ("one", "two")]
+        agent = await store.agents.at(PATH)
+        assert agent is not None
+        awake: dict[str, Activation] = {}
+        really = store.inbox.drop
+
+        async def late(*arguments: Any) -> None:
+            awake[agent.id] = lane = Activation(agent.id)
+            await mailbox.read(store.inbox, lane)
+            if fails:
+                raise UnavailableError("STORE_FULL", "no room", hint="make some")
+            await really(*arguments)
+
+        monkeypatch.setattr(store.inbox, "drop", late)
+        with pytest.raises(UnavailableError) if fails else nullcontext():
+            await drop(store.inbox, awake, agent, waiting[1], "dropped by ann")
+        assert [row.seq for row in awake[agent.id].rows] == waiting[: 2 if fails else 1]
+
+
+async def test_a_message_that_is_dropped_while_a_server_s_answer_is_on_its_way_is_not_in_the_mailbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(str(tmp_path / "daycare.db")) as store:
+        waiting = await post(store, "one")
+        agent = await store.agents.at(PATH)
+        assert agent is not None
+        lane, read = Activation(agent.id), store.inbox.waiting
+
+        async def late(*arguments: Any, **named: Any) -> Any:
+            found = await read(*arguments, **named)
+            if found:
+                await drop(store.inbox, {agent.id: lane}, agent, waiting.seq, "dropped by ann")
+            return found
+
+        monkeypatch.setattr(store.inbox, "waiting", late)
+        await mailbox.read(store.inbox, lane)
+        assert lane.rows == []

@@ -23,9 +23,13 @@ _STATES: tuple[Literal["waiting", "done", "stopped", "dead"], ...] = ("waiting",
 
 
 class Inbox:
-    """Messages on their way to agents: once per (agent, key), in order, bounded."""
+    """Messages on their way to agents: once per (agent, key), in order, bounded.
+
+    `leaving` are those that are being dropped just now: whoever reads what waits leaves them alone.
+    """
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self.leaving: set[int] = set()
         self._write = writer.write
         self._memory = writer.memory
         self._reader = reader
