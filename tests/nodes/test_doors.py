@@ -1,6 +1,7 @@
 """Two daemons on one database: each is a door to the agents of both."""
 
 import json
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import httpx
 import trio
 
+from daycare.features.hooks import schemes
+from daycare.features.hooks.records import HookScheme
 from daycare.store.share import chosen, shard_of
 from daycare.testing.daemon_process import client_of
 from tests.nodes.cluster import Cluster, Node
@@ -92,6 +95,33 @@ async def test_a_program_is_streamed_an_answer_that_another_node_makes() -> None
             assert "".join(choice["delta"].get("content", "") for each in words for choice in each["choices"]) == (
                 "ack m s1 2"
             )
+
+
+async def test_a_webhook_that_one_node_knows_is_taken_by_each_and_a_delivery_once() -> None:
+    with trio.fail_after(3 * DEADLINE_S):
+        async with two_nodes() as (a, b, user), client_of(a.home.socket) as client, client_of(b.home.socket) as there:
+            agent = f"/{user}/agent/x"
+            made = await client.post("/v1/hooks", json={"name": "ci", "scheme": HookScheme.STANDARD, "to": agent})
+            body, secret = b'{"ref": "main"}', made.json()["secret"]
+
+            async def deliver(node: httpx.AsyncClient, delivery: str) -> tuple[int, str]:
+                headers = schemes.signed(
+                    HookScheme.STANDARD, secret, body, delivery=delivery, event="push", now_s=time.time()
+                )
+                answer = await node.post("/v1/hooks/ci", content=body, headers=headers)
+                return answer.status_code, answer.json()["state"]
+
+            assert await deliver(there, "d1") == (202, "accepted")
+            assert await deliver(client, "d1") == (200, "repeated")
+            assert await deliver(client, "d2") == (202, "accepted")
+            heard: list[str] = []
+            while len(heard) < 2:
+                history = (await client.get("/v1/agent", params={"path": agent})).json()["history"]
+                heard = [each["parts"][0]["text"] for each in history if each.get("origin") == "webhook"]
+            assert len(heard) == 2, heard
+            for node in (client, there):
+                known = (await node.get("/v1/hook", params={"name": "ci"})).json()
+                assert (known["accepted"], known["repeated"]) == (2, 1), known
 
 
 async def test_an_agent_is_ended_in_its_lane_whichever_node_is_asked() -> None:
