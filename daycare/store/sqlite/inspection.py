@@ -172,9 +172,8 @@ def upgraded_from(location: str) -> list[Path]:
 
 
 def tidy(location: str) -> None:
-    """Bring the log of commits into the file, and let SQLite refresh what it knows of its indexes."""
+    """Bring the log of commits into the file."""
     with describing(location), closing(open_alone(location)) as db:
-        db.execute("PRAGMA optimize").fetchall()
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
