@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import apsw
 import httpx
@@ -38,6 +38,7 @@ from daycare.testing.openai_server import FakeOpenAI
 from . import product
 from .measure import rounded, rss_kib, say, scratch
 
+T = TypeVar("T")
 _SAMPLE_S: Final = 5.0
 _WAIT_S: Final = 25.0
 _WORDS: Final = (
@@ -281,22 +282,27 @@ def _left(database: Path) -> dict[str, int]:
 async def _curate(home: Path, deadline: float) -> None:
     """Let memory workers look at what was said last: within the keep time they do, and until then it is not deleted."""
     where = product.database(home).name
+    older = _living(ExtractionSchedule)
     async with open_daemon(home, location=where, clock=SystemClock(), inline=False) as house:
-        [schedule] = [each for each in gc.get_objects() if type(each) is ExtractionSchedule]
+        [schedule] = [each for each in _living(ExtractionSchedule) if each not in older]
         with trio.fail_after(deadline):
             while await house.store.of(MemoryRows).unextracted(1):
                 await schedule.look(lambda _: True)
                 await trio.sleep(1.0)
-    del schedule, house
-    gc.collect()  # among what is there the next daemon's parts are looked for
+
+
+def _living(kind: type[T]) -> list[T]:
+    """Return the parts of this kind of all daemons of this process, also of those that have ended."""
+    return [each for each in gc.get_objects() if type(each) is kind]
 
 
 async def _expire(home: Path) -> None:
     """Delete what is kept no longer a day after the keep time."""
     newest = SystemClock().now_ms()
     clock = VirtualClock(newest + Live().now.store.keep_ms + _DAY_MS)
+    older = _living(Gc)
     async with open_daemon(home, location=product.database(home).name, clock=clock, work=False):
-        [cleanup] = [each for each in gc.get_objects() if type(each) is Gc]
+        [cleanup] = [each for each in _living(Gc) if each not in older]
         for sweep in cleanup.sweeps.values():
             while await sweep(clock.now_ms()):
                 pass
