@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from daycare.base.clock import SystemClock
 from daycare.plugin import Plugin
@@ -35,9 +36,9 @@ def _own_clock(skew_ms: int) -> None:
     )
     is_to_divide = members.NodeMembership.is_to_divide
 
-    def wrongly(self: members.NodeMembership) -> members.Division:
+    def wrongly(self: members.NodeMembership, db: Any) -> members.Division:
         members.BURY = wrong if _is_armed() else right  # type: ignore[misc]
-        return divide(self)
+        return divide(self, db)
 
     members.NodeMembership.divide = wrongly  # type: ignore[method-assign]
     members.NodeMembership.is_to_divide = lambda self: is_to_divide(self) or _is_armed()  # type: ignore[method-assign]

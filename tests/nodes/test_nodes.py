@@ -32,11 +32,18 @@ def joined(address: str, name: str, *, key: str = "key", lease_ms: int = 10_000)
     return member
 
 
+def begun(member: NodeMembership) -> bool:
+    """Begin a commit in an open transaction; return whether the member's epoch is there still."""
+    since = time.monotonic()
+    [(number, waited_ms)] = member._db.execute(*member.fence(heard_all=False)).fetchall()
+    return member.begun(number, waited_ms, since)
+
+
 def divided(member: NodeMembership) -> tuple[frozenset[int], frozenset[int]]:
     """Divide in a commit of the member's own."""
     member._db.simple("BEGIN")
-    assert member.fence() is not None
-    division = member.divide()
+    assert begun(member)
+    division = member.divide(member._db)
     member._db.simple("COMMIT")
     member.batch += 1
     return division.take, division.give
@@ -65,8 +72,8 @@ def test_a_node_that_joins_gets_its_share_once_the_other_gives_it() -> None:
     _, give = divided(a)
     assert give == {shard for shard in range(SHARDS) if chosen(shard, ("a", "b")) == "b"}
     a._db.simple("BEGIN")
-    assert a.fence() is not None
-    a.give(give)
+    assert begun(a)
+    a.give(a._db, give)
     a._db.simple("COMMIT")
     assert divided(b)[0] == give
 
@@ -78,7 +85,7 @@ def test_a_node_whose_lease_is_over_is_declared_dead_and_commits_nothing_more() 
     a._db.simple("UPDATE nodes SET until = clock_timestamp() - interval '1 ms' WHERE node = 'a'")
     assert divided(b)[0] == frozenset(range(SHARDS))
     a._db.simple("BEGIN")
-    assert a.fence() is None, "its epoch has gone"
+    assert not begun(a), "its epoch has gone"
     a._db.simple("ROLLBACK")
     assert not a.renew()
     with pytest.raises(StoreAwayError) as refused:
@@ -91,7 +98,7 @@ def test_a_node_that_waited_for_the_commits_of_others_is_sure_of_its_lease_from_
     a, other = joined(address, "a"), connection(address)
     other.simple("BEGIN; UPDATE writing SET number = number")
     a._db.simple("BEGIN")
-    waiting = threading.Thread(target=a.fence)
+    waiting = threading.Thread(target=begun, args=(a,))
     waiting.start()
     looking = connection(address)
     while not looking.simple("SELECT 1 FROM pg_locks WHERE NOT granted"):
@@ -111,12 +118,12 @@ def test_a_lost_answer_to_a_commit_is_found_out_and_fences_the_old_connection() 
     a = joined(address, "a")
     before = a.epoch
     a._db.simple("BEGIN")
-    a.fence()
+    begun(a)
     a._db.simple("COMMIT")  # whose answer is lost
     assert a.reopen(), "it has happened"
     assert a.epoch == before + 1
     a._db.simple("BEGIN")
-    a.fence()
+    begun(a)
     a._db._drop()  # before the commit
     assert not a.reopen(), "it has not"
 

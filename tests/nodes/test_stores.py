@@ -193,7 +193,7 @@ async def test_leases_are_the_servers_matter_whatever_the_clock_of_a_node_says(
         user = someone(a)
         await agent_of(b, user)
         await b._writer.beat()  # type: ignore[attr-defined]
-        division = await b._writer.write(lambda tx: b._writer.membership.divide())  # type: ignore[attr-defined]
+        division = await b._writer.write(lambda tx: b._writer.membership.divide(tx.db))  # type: ignore[attr-defined]
         assert not division.dead, "nobody's lease is over"
         assert (await a.inbox.post(message(user, "1"))).seq
 

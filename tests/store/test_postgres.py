@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pytest
@@ -16,7 +16,7 @@ from daycare.features import open_store
 from daycare.features.approvals.rows import ApprovalRows
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.store.postgres import schema, writer
-from daycare.store.postgres.connection import BoundStatement, PostgresConnection, StatementAnswer
+from daycare.store.postgres.connection import BoundStatement, PostgresConnection
 from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.lockstep import Lockstep
 from daycare.store.records import User
@@ -92,13 +92,13 @@ async def test_a_commit_whose_answer_is_lost_is_settled_by_its_number(
     other = side(database)
     lost: list[BoundStatement] = []
 
-    def send(self: Lockstep, last: BoundStatement | None = None) -> StatementAnswer | None:
-        if last is not None and not lost:
-            lost.append(last)
+    def send(self: Lockstep, last: Sequence[BoundStatement] = ()) -> None:
+        if last and not lost:
+            lost.extend(last)
             if happened:
                 plain(self, last)
             kill_others(other)
-        return plain(self, last)
+        plain(self, last)
 
     plain = Lockstep.send
     async with open_store(database, HandClock()) as store:

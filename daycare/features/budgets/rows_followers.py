@@ -23,6 +23,7 @@ from daycare.features.budgets.rows_spending import (
     strand_before,
     take,
 )
+from daycare.store.records import Commit
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.facts import Heed, PersonPurged, RowsExpired, UserLeft, UserPlaced, UsersTaken
 from daycare.store.sqlite.ports import BudgetPort
@@ -57,9 +58,10 @@ class BudgetFollower(BudgetPort):
             strand_before(db, 2**62)
             db.execute("COMMIT")
 
-    def load(self, db: apsw.Connection) -> None:
-        """Forget the days: zones may be others."""
-        self._days.clear()
+    def distrust(self, heard: Commit | None) -> None:
+        """Forget the days where zones may be others."""
+        if heard is None or heard.people:
+            self._days.clear()
 
     def heeds(self) -> Mapping[type, Heed]:
         """Follow people, and what expires."""

@@ -11,11 +11,11 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-import apsw
 import msgspec
 
 from daycare.base.bounded import Bounded
 from daycare.base.tool import ToolSpec
+from daycare.store.records import Commit
 from daycare.store.records_prompts import PromptPart, ShownPrompt
 from daycare.store.sqlite.facts import (
     AgentExpires,
@@ -66,9 +66,10 @@ class PromptFollower(Follower):
         self._layouts: Bounded[str, _Known] = Bounded(LAYOUTS_REMEMBERED_MAX)
         self._forgotten: Bounded[str, int] = Bounded(FORGETTING_REMEMBERED_MAX)  # by user, when
 
-    def load(self, db: apsw.Connection) -> None:
-        """Remember no layout: the last ones may not have come to be."""
-        self._layouts.clear()
+    def distrust(self, heard: Commit | None) -> None:
+        """Remember no layout: the last ones may not have come to be, or may have gone with what was forgotten."""
+        if heard is None or heard.forgotten or heard.people:
+            self._layouts.clear()
 
     def heeds(self) -> Mapping[type, Heed]:
         """Return what is done about facts, by their class."""

@@ -204,7 +204,8 @@ class WriteLane:
 class Lockstep:
     """Runs lanes over one connection, in its thread, in a transaction: an open one, or what the `opening` opens.
 
-    That goes out with the first statements; where one of it is refused the server runs none of those.
+    That goes out with the first statements; where one of it is refused the server runs none of those. `opened` is what
+    it was answered.
     """
 
     def __init__(
@@ -214,6 +215,7 @@ class Lockstep:
         self.numbers = numbers
         self.guesses = guesses
         self._opening = opening
+        self.opened: list[StatementAnswer] = []
         self.hub = greenlet.getcurrent()
         self.unsent: list[_Asked] = []
         self._sent: list[_Asked] = []
@@ -240,37 +242,35 @@ class Lockstep:
 
     @property
     def tables(self) -> frozenset[str]:
-        """Which tables the statements that were sent last may have changed."""
-        return frozenset(each.call.prepared.statement.changes for each in self._sent)
+        """Which tables the statements may change, or have changed, whose answers are not there."""
+        asked = (*self._sent, *self.unsent)
+        return frozenset(each.call.prepared.statement.changes for each in asked if each.answer is None)
 
-    def send(self, last: BoundStatement | None = None) -> StatementAnswer | None:
-        """Send what is unsent, with `last` behind it if all of that is taken; return the answer to that.
+    def send(self, last: Sequence[BoundStatement] = ()) -> None:
+        """Send what is unsent, with the `last` behind it if all of that is taken.
 
         Raises `SpoiledError` for what is a write's fault, `GuessError`, `OpeningError`, else what is the server's.
         """
         asked, self.unsent = self.unsent, []
         self._sent = asked
         opening, self._opening = self._opening, ()
-        calls = [*opening, *(each.call for each in asked), *([] if last is None else [last])]
+        calls = [*opening, *(each.call for each in asked), *last]
         answers = self.server.execute_all(calls) if calls else []
-        if opening:
-            for answer in answers[: len(opening)]:
-                if isinstance(answer, DaycareError):
-                    raise OpeningError(answer)
-            del answers[: len(opening)]
-        for each, answer in zip(asked, answers, strict=False):
-            if isinstance(answer, StoreAwayError):
-                raise answer
-            if each.guess is not None and isinstance(answer, StatementError) and answer.state == WRONG:
-                raise GuessError
+        for _ in opening[: len(answers)]:
+            answer = answers.pop(0)
             if isinstance(answer, DaycareError):
-                raise SpoiledError(each.owner, answer)
-            each.is_answered(answer)
-            if answer.number is not None:
-                self.numbers.given(each.call.prepared.statement.changes, answer.number)
-        if last is None:
-            return None
-        found = answers[-1]
-        if isinstance(found, DaycareError):
-            raise found
-        return found
+                raise OpeningError(answer)
+            self.opened.append(answer)
+        for each, found in zip(asked, answers, strict=False):
+            if isinstance(found, StoreAwayError):
+                raise found
+            if each.guess is not None and isinstance(found, StatementError) and found.state == WRONG:
+                raise GuessError
+            if isinstance(found, DaycareError):
+                raise SpoiledError(each.owner, found)
+            each.is_answered(found)
+            if found.number is not None:
+                self.numbers.given(each.call.prepared.statement.changes, found.number)
+        for found in answers[len(asked) :]:
+            if isinstance(found, DaycareError):
+                raise found

@@ -16,6 +16,7 @@ from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.errors import StatementError
 from daycare.store.postgres.versions import newest, refuse_future
 from daycare.store.share import chosen
+from daycare.store.sqlite.sql import those
 
 MAIN: Final = "main"  # the row of a daemon that works alone
 LOOK_S: Final = 1.0
@@ -56,6 +57,10 @@ BURY: Final = (
     "UPDATE nodes SET epoch = epoch + 1, state = 'dead', working = false"
     " WHERE state = 'alive' AND until < clock_timestamp() RETURNING node"
 )
+
+_WAITED: Final = "CAST(1000 * extract(epoch FROM clock_timestamp() - statement_timestamp()) AS bigint)"
+_FENCE: Final = f"SELECT fence(?, ?, ?, ?, ?), {_WAITED}"
+_FENCE_OF_NEXT: Final = f"SELECT 1 / CAST(coalesce(fence(?, ?, ?, ?, ?), 0) = ? AS int), {_WAITED}"
 
 
 class NodeIdentity(NamedTuple):
@@ -150,24 +155,25 @@ class NodeMembership:
         self._renewed(began)
         return None
 
-    def fence(self) -> int | None:
-        """Begin a commit: wait for those of others, and return its number; None where this node's epoch has gone.
+    def fence(self, *, heard_all: bool) -> tuple[str, tuple[Any, ...]]:
+        """Return the statement that begins a commit, which waits for those of others; `begun` takes its answer.
+
+        With `heard_all` the server refuses it, and what is sent with it, where others have committed more than this
+        node has heard, or where this node's epoch has gone.
+        """
+        values = (self.name, self.epoch, self.batch + 1, self.applied, self.identity.lease_ms)
+        return (_FENCE_OF_NEXT, (*values, self.applied + 1)) if heard_all else (_FENCE, values)
+
+    def begun(self, number: int | None, waited_ms: int, since: float) -> bool:
+        """Take the answer to `fence`, sent then at the earliest; return whether this node's epoch is there still.
 
         What was waited on the server was before the lease was renewed: so long a wait makes nobody unsure of it.
         """
-        began = time.monotonic()
-        number: Any
-        waited_ms: Any
-        [(number, waited_ms)] = self._db.execute(
-            "SELECT fence(?, ?, ?, ?, ?),"
-            " CAST(1000 * extract(epoch FROM clock_timestamp() - statement_timestamp()) AS bigint)",
-            (self.name, self.epoch, self.batch + 1, self.applied, self.identity.lease_ms),
-        ).fetchall()
         if number is None:
-            return None
-        self._renewed(began + int(waited_ms) / 1000)
-        self.number = int(number)
-        return self.number
+            return False
+        self._renewed(since + waited_ms / 1000)
+        self.number = number
+        return True
 
     def renew(self) -> bool:
         """Show that this node lives; return whether its epoch is still the one that counts."""
@@ -181,28 +187,29 @@ class NodeMembership:
             self._db.simple("DELETE FROM commits WHERE number <= (SELECT min(heard) FROM nodes WHERE state = 'alive')")
         return bool(alive)
 
-    def divide(self) -> Division:
+    def divide(self, db: Any) -> Division:
         """Declare nodes dead whose leases are over, take what is to be this node's, and find what is to be others'.
 
-        In a transaction that began with `fence`, so that nobody else does at the same time.
+        In a transaction `db` that begins with `fence`, so that nobody else does at the same time.
         """
-        dead = tuple(str(node) for (node,) in self._db.simple(BURY))
-        self._db.simple(
-            "UPDATE nodes SET working = true, until = clock_timestamp() + interval"
-            f" '{self.identity.lease_ms} ms' WHERE {self._me} AND NOT working"
+        dead = tuple(node for (node,) in db.execute(BURY).fetchall())
+        db.execute(
+            "UPDATE nodes SET working = true, until = clock_timestamp() + ? * interval '1 ms'"
+            " WHERE node = ? AND epoch = ? AND state = 'alive' AND NOT working",
+            (self.identity.lease_ms, self.name, self.epoch),
         )
-        nodes = tuple(sorted(str(node) for (node,) in self._db.simple("SELECT node FROM nodes WHERE working")))
+        nodes = tuple(sorted(node for (node,) in db.execute("SELECT node FROM nodes WHERE working").fetchall()))
         take, give = set(), set()
-        for shard_text, node, epoch in self._db.simple("SELECT shard, node, epoch FROM shards"):
-            shard, to = int(str(shard_text)), chosen(int(str(shard_text)), nodes)
+        for shard, node, epoch in db.execute("SELECT shard, node, epoch FROM shards").fetchall():
+            to = chosen(shard, nodes)
             if node == self.name:
-                if int(str(epoch)) != self.epoch:
+                if epoch != self.epoch:
                     take.add(shard)  # of this node's last life
                 elif to != self.name:
                     give.add(shard)
             elif to == self.name and node not in nodes:
                 take.add(shard)
-        self._set(take, f"'{self.name}'")
+        self._set(db, take, self.name)
         return Division(dead, frozenset(take), frozenset(give))
 
     def is_to_divide(self) -> bool:
@@ -226,14 +233,16 @@ class NodeMembership:
                 return True
         return False
 
-    def give(self, shards: Iterable[int]) -> None:
-        """Let others take shards that this node has; in a transaction that began with `fence`."""
-        self._set(shards, "NULL")
+    def give(self, db: Any, shards: Iterable[int]) -> None:
+        """Let others take shards that this node has; in a transaction that begins with `fence`."""
+        self._set(db, shards, None)
 
-    def give_all(self) -> None:
-        """Let others take everything, and give this node nothing more."""
-        self._db.simple(f"UPDATE nodes SET working = false WHERE {self._me}")
-        self._db.simple(f"UPDATE shards SET node = NULL WHERE node = '{self.name}'")
+    def give_all(self, db: Any) -> None:
+        """Let others take everything, and give this node nothing more; in a transaction that begins with `fence`."""
+        db.execute(
+            "UPDATE nodes SET working = false WHERE node = ? AND epoch = ? AND state = 'alive'", (self.name, self.epoch)
+        )
+        db.execute("UPDATE shards SET node = NULL WHERE node = ?", (self.name,))
 
     def leave(self) -> None:
         """Leave: its shards are for others at once, and need not wait until the lease is over."""
@@ -294,9 +303,12 @@ class NodeMembership:
     def _me(self) -> str:
         return f"node = '{self.name}' AND epoch = {self.epoch} AND state = 'alive'"
 
-    def _set(self, shards: Iterable[int], node: str) -> None:
-        if numbers := ", ".join(str(shard) for shard in sorted(shards)):
-            self._db.simple(f"UPDATE shards SET node = {node}, epoch = {self.epoch} WHERE shard IN ({numbers})")
+    def _set(self, db: Any, shards: Iterable[int], node: str | None) -> None:
+        if numbers := those(sorted(shards)):
+            db.execute(
+                "UPDATE shards SET node = ?, epoch = ? WHERE shard IN (SELECT value FROM carray(?))",
+                (node, self.epoch, numbers),
+            )
 
     def _renewed(self, began: float) -> None:
         self.sure_until = began + ACTS_SHARE * self.identity.lease_ms / 1000

@@ -12,9 +12,16 @@ class NextNumbers:
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
+        self._wanted: set[str] = set()
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The tables of which writes have wanted to know it."""
+        return tuple(sorted(self._wanted))
 
     def get(self, table: str) -> int | None:
         """Return the next number of a table, None if it is not known."""
+        self._wanted.add(table)
         return self._next.get(table)
 
     def given(self, table: str, number: int) -> None:

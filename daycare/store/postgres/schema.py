@@ -215,15 +215,33 @@ def number_again(db: PostgresConnection) -> dict[str, int]:
 
     Returns the next of each table.
     """
-    [row] = db.simple(f"SELECT {', '.join(_numbering().values())}")
-    return {name: int(str(number)) for name, number in zip(_numbering(), row, strict=True)}
+    [row] = db.simple(numbering())
+    return {name: int(str(number)) for name, number in zip(numbered(), row, strict=True)}
 
 
 @cache
-def _numbering() -> dict[str, str]:
-    return {
-        name: f"(SELECT setval(pg_get_serial_sequence('daycare.{name}', '{table.number}'),"
-        f" coalesce(max({table.number}), 0) + 1, false) FROM {name})"
-        for name, table in tables().items()
-        if table.number
-    }
+def numbered() -> tuple[str, ...]:
+    """Return the tables whose rows get numbers."""
+    return tuple(name for name, table in tables().items() if table.number)
+
+
+@cache
+def numbering() -> str:
+    """Return the statement that lets the numbers of each of these go on from its last row, and returns the next."""
+    each = (
+        f"(SELECT setval({_sequence(name)}, coalesce({last}, 1), {last} IS NOT NULL) + CAST({last} IS NOT NULL AS int)"
+        f" FROM {name})"
+        for name in numbered()
+        for last in [f"max({tables()[name].number})"]
+    )
+    return f"SELECT {', '.join(each)}"
+
+
+@cache
+def next_numbers(names: tuple[str, ...]) -> str:
+    """Return the statement that reads the next number of each of these tables."""
+    return f"SELECT {', '.join(f'coalesce(pg_sequence_last_value({_sequence(name)}) + 1, 1)' for name in names)}"
+
+
+def _sequence(name: str) -> str:
+    return f"CAST(pg_get_serial_sequence('daycare.{name}', '{tables()[name].number}') AS regclass)"

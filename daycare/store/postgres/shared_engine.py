@@ -126,7 +126,7 @@ class MemberWatch(ServerWatch):
             self._shared.listener(self._everything())
         if division.give:
             await share.drop(division.give)
-            await self._shared.write(lambda tx: member.give(division.give))
+            await self._shared.write(lambda tx: member.give(tx.db, division.give))
             self._line.say(shards=True)
             log.logger().info("node.gave", node=share.node, shards=len(division.give))
 
@@ -147,7 +147,7 @@ class MemberWatch(ServerWatch):
 
     async def _release(self) -> None:
         with suppress(UnavailableError, BusyError):
-            await self._shared.write(lambda tx: self._member.give_all())
+            await self._shared.write(lambda tx: self._member.give_all(tx.db))
             self._line.say(shards=True)
 
 
@@ -190,13 +190,14 @@ def open_shared(
 
 
 def _divided(tx: Tx, member: NodeMembership) -> tuple[Division, list[str]]:
-    division = member.divide()
+    division = member.divide(tx.db)
     if not division.take:
         return division, []
 
     def owns(user: str) -> bool:
         return shard_of(user) in division.take
 
+    tx.memory.distrust(None)  # another node has seen to them, and this one may have before that
     tx.tell(UsersTaken(owns))
     return division, turns.recover(tx, owns)
 

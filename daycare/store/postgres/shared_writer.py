@@ -2,24 +2,40 @@
 
 So what is remembered between commits is exact, whoever has written, and who listens hears of everything in the order of
 the commits. Numbers of rows grow in that order, too: only who may commit gives any out.
+
+As a rule there is nothing to hear: a commit goes on with what this node knows, in one round trip, and the server
+refuses all of it where somebody else has committed since. Then, and while others commit again and again, it is begun
+first.
 """
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 import apsw
 
+from daycare.base.errors import DaycareError
 from daycare.store.postgres.commit_words import HeardCommits, encoded
 from daycare.store.postgres.errors import StatementError
+from daycare.store.postgres.lockstep import Lockstep, OpeningError, SpoiledError, WriteLane
 from daycare.store.postgres.members import NodeMembership, lost
-from daycare.store.postgres.schema import number_again
-from daycare.store.postgres.writer import Ownership, PostgresWriter, _of_all
+from daycare.store.postgres.next_numbers import NextNumbers
+from daycare.store.postgres.schema import next_numbers, numbered, numbering
+from daycare.store.postgres.writer import BEGIN, Ownership, PostgresWriter, _of_all
 from daycare.store.records import Commit
 from daycare.store.sqlite.mark import Mark
 from daycare.store.sqlite.writer import Tx, _Write
 
 _TELL: Final = "INSERT INTO commits (number, node, told) VALUES (?, ?, ?)"
-_TOLD: Final = "SELECT told FROM commits WHERE number > ? AND number <= ? AND node <> ? ORDER BY number"
+_TOLD: Final = (  # the last commit, and with it what the others have told since one
+    "SELECT writing.number, told FROM writing LEFT JOIN commits"
+    " ON commits.number > ? AND commits.number <= writing.number AND node <> ? ORDER BY commits.number"
+)
+_RELOADS_MAX: Final = 4  # since a commit of one's own: who commits seldom reads again before it does
+
+
+class _UnheardError(Exception):
+    """Others have committed what this node did not know of: nothing of the batch has happened."""
 
 
 class SharedWriter(PostgresWriter):
@@ -34,10 +50,13 @@ class SharedWriter(PostgresWriter):
         self._new = heard
         self._heard = heard()
         self._spoke = spoke
-        self._told = False
+        self._telling = self._told = False
         self.memory.several = True
         self._stale = True  # others may have written since what is remembered was read
+        self._crowded = False  # others had committed unheard when this node did so last
+        self._reloads = 0
         self._renumber = True
+        self._since = 0.0  # when the fence was sent, at the earliest
 
     async def listen(self) -> None:
         """Hear of what the others have committed, without a commit of one's own."""
@@ -46,19 +65,27 @@ class SharedWriter(PostgresWriter):
     def _listen(self, db: apsw.Connection) -> None:
         if not self._server.is_open:
             self._ownership_again()
-        [(number,)] = db.execute("SELECT number FROM writing").fetchall()
-        self._hear(int(str(number)))
+        told = self._server.execute(*self._unheard()).fetchall()
+        if self._hear(told[0][0], told):
+            self._numbers.forget()
+            self._stale = True
+        if self._stale and not self._renumber and self._reloads < _RELOADS_MAX:
+            self._reloads += 1
+            # Exact unless somebody commits meanwhile, and then the server refuses what relies on it.
+            self._load([])
 
-    def _hear(self, through: int) -> bool:
+    def _unheard(self) -> tuple[str, tuple[Any, ...]]:
+        return _TOLD, (self.membership.applied, self.membership.name)
+
+    def _hear(self, through: int, told: Sequence[tuple[Any, ...]]) -> bool:
+        """Take what was told up to a commit; return whether there was one that this node had not heard of."""
         own = self.membership
         if through <= own.applied:
             return False
-        texts = [str(text) for (text,) in self._server.execute(_TOLD, (own.applied, through, own.name))]
-        self._heard.add(self._server, texts)
-        self._numbers.forget()
+        self._heard.add(self._server, [text for _, text in told if text is not None])
         self.versions.touch(*self._heard.tables)
+        self.memory.distrust(self._heard.commit)
         own.applied = through
-        self._stale = True
         return True
 
     def _run_batch(self, batch: list[_Write[Any]]) -> Commit | None:
@@ -85,48 +112,87 @@ class SharedWriter(PostgresWriter):
     def _begin(self) -> Tx:
         self._ready()
         own = self.membership
-        try:
-            self._server.execute("BEGIN IMMEDIATE")
-            number = own.fence()
-            if number is None:
-                self._guard.refusal = lost(self._server, own.name)
-                self._guard.check()
-                raise AssertionError("a refusal is raised")
-            if self._renumber:
-                self._numbers.read(number_again(self._server))
-                self._renumber = False
-            self._hear(number - 1)
-            if self._stale:
-                self.memory.load(self._db)
-                self._stale = False
-        except StatementError as error:
-            raise _of_all(error) from error
+        self._since = time.monotonic()
+        if self._stale or self._crowded:
+            self._begin_first()
+        else:
+            own.number = own.applied + 1
+            self._opening = self._bound(BEGIN, own.fence(heard_all=True))
         self._tx = Tx(self._db, self._clock.now_ms(), self.memory)
         return self._tx
 
+    def _begin_first(self) -> None:
+        """Begin once it is this node's turn, and hear of all that came before."""
+        own = self.membership
+        [(number, waited_ms)], told = self._load([BEGIN, own.fence(heard_all=False), self._unheard()])
+        if not own.begun(number, waited_ms, self._since):
+            self._fenced()
+        try:
+            self._crowded = self._hear(own.number - 1, told)
+        except StatementError as error:
+            raise _of_all(error) from error
+
+    def _load(self, opening: Sequence[tuple[str, tuple[Any, ...]]]) -> list[list[tuple[Any, ...]]]:
+        """Read again what is remembered, behind an opening; return what came of all of that but the first."""
+        names = numbered() if self._renumber else self._numbers.wanted
+        reading = [] if not names else [(numbering() if self._renumber else next_numbers(names), ())]
+        try:
+            lockstep = Lockstep(self._server, self._bound(*opening, *reading), NextNumbers(), guesses=False)
+            lockstep.run(cast(Sequence[Callable[[WriteLane], None]], self.memory.loads))
+            lockstep.send()
+        except (OpeningError, SpoiledError) as refused:
+            raise _of_all(cast(DaycareError, refused.error)) from refused
+        except StatementError as error:
+            raise _of_all(error) from error
+        answers = [answer.rows for answer in lockstep.opened]
+        self._numbers.read(dict(zip(names, answers.pop()[0], strict=True)) if names else {})
+        self._stale = self._renumber = False
+        return answers[1:]
+
+    def _try(self, tx: Tx, todo: Sequence[_Write[Any]]) -> _Write[Any] | None:
+        try:
+            return super()._try(tx, todo)
+        except _UnheardError:
+            self._server.execute("ROLLBACK")
+            self._stale = True
+            self.memory.distrust(None)  # it was written as if the batch had happened
+            tx.commit = self._begin().commit
+            return super()._try(tx, todo)
+
+    def _opening_refused(self) -> None:
+        raise _UnheardError  # or this node's epoch has gone, which the next beginning tells
+
+    def _said(self) -> Sequence[tuple[str, tuple[Any, ...]]]:
+        own = self.membership
+        told = encoded(self._tx.commit, self.versions.touched | (self._lockstep.tables & self._server.watched))
+        self._telling = bool(told)
+        return [(_TELL, (own.number, own.name, told))] if told else []
+
     def _end(self) -> None:
         own = self.membership
-        self._lockstep.send()  # which tables were changed is known once all is answered
-        if told := encoded(self._tx.commit, self.versions.touched):
-            try:
-                self._server.execute(_TELL, (own.number, own.name, told))
-            except StatementError as error:
-                raise _of_all(error) from error
-            self._told = True
         super()._end()
         own.applied = own.number
+        self._told = self._told or self._telling
+        self._reloads = 0
+        if self._lockstep.opened:  # else that was answered before, or the answer was lost
+            [(_, waited_ms)] = self._lockstep.opened[1].rows
+            own.begun(own.number, waited_ms, self._since)
 
     def _renew(self, db: apsw.Connection) -> None:
         if not self._server.is_open:
             self._ownership_again()
         if not self.membership.renew():
-            self._guard.refusal = lost(self._server, self.membership.name)
-            self._guard.check()
+            self._fenced()
+
+    def _fenced(self) -> None:
+        self._guard.refusal = lost(self._server, self.membership.name)
+        self._guard.check()
 
     def _restore(self) -> None:
         if self._server.is_open:
             if self._server.in_transaction:
                 self._server.execute("ROLLBACK")
             self._renumber = self._stale = True  # once it is this node's turn
+            self.memory.distrust(None)
             self._numbers.forget()
             self._undone = False

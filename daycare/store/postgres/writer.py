@@ -33,6 +33,7 @@ from daycare.store.sqlite.mark import Mark
 from daycare.store.sqlite.read_cache import TableVersions
 from daycare.store.sqlite.writer import Tx, Writer, WriterCache, _Write
 
+BEGIN: Final[tuple[str, tuple[Any, ...]]] = ("BEGIN IMMEDIATE", ())
 LEASE_S: Final = 10  # after which a node that does not answer counts as gone
 NODE: Final = "main"
 
@@ -205,8 +206,7 @@ class PostgresWriter(Writer):
         if not self._server.is_open:
             self._ownership_again()
         if not self._ownership.renew():
-            self._guard.refusal = fenced(self._server)
-            self._guard.check()
+            self._fenced()
 
     def _run_batch(self, batch: list[_Write[Any]]) -> Commit | None:
         try:
@@ -232,9 +232,11 @@ class PostgresWriter(Writer):
     def _begin(self) -> Tx:
         self._ready()
         own = self._ownership
-        begin, fence = ("BEGIN IMMEDIATE", ()), (_FENCE, (own.batch + 1, own.epoch))
-        self._opening = [self._server.bind(sql, bindings) for sql, bindings in (begin, fence)]
+        self._opening = self._bound(BEGIN, (_FENCE, (own.batch + 1, own.epoch)))
         return Tx(self._db, self._clock.now_ms(), self.memory)
+
+    def _bound(self, *calls: tuple[str, tuple[Any, ...]]) -> list[BoundStatement]:
+        return [self._server.bind(sql, bindings) for sql, bindings in calls]
 
     def _carry_out(self, tx: Tx, todo: Sequence[_Write[Any]]) -> _Write[Any] | None:
         """Run those of one user one after another, those of several side by side, and what names no user alone."""
@@ -259,10 +261,17 @@ class PostgresWriter(Writer):
             return cast("_Write[Any]", refused.owner)
         except OpeningError as refused:
             if isinstance(refused.error, StatementError) and refused.error.state == WRONG:
-                self._guard.refusal = fenced(self._server)
-                self._guard.check()
+                self._opening_refused()
             raise _of_all(refused.error) from refused
         return None
+
+    def _opening_refused(self) -> None:
+        self._fenced()
+
+    def _fenced(self) -> None:
+        """Raise why nothing is written from here any more."""
+        self._guard.refusal = fenced(self._server)
+        self._guard.check()
 
     def _run_lane(self, tx: Tx, writes: Sequence[_Write[Any]], lane: WriteLane) -> None:
         own = _LaneTx(lane, tx, self.memory)
@@ -281,7 +290,7 @@ class PostgresWriter(Writer):
     def _end(self) -> None:
         """Commit, together with the last statements of the writes."""
         try:
-            self._lockstep.send(last=self._server.bind("COMMIT", ()))
+            self._lockstep.send(self._bound(*self._said(), ("COMMIT", ())))
         except StoreAwayError as lost:
             if self._server.is_open:
                 raise
@@ -292,6 +301,10 @@ class PostgresWriter(Writer):
         except BrokenError as error:
             raise _of_all(error) from error
         self._ownership.batch += 1
+
+    def _said(self) -> Sequence[tuple[str, tuple[Any, ...]]]:
+        """Return what is written last, about all that was written."""
+        return ()
 
     def _undo(self) -> None:
         self._undone = True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import apsw
 
-from daycare.store.records import Agent, InboxRow, Shows, Spend
+from daycare.store.records import Agent, Commit, InboxRow, Shows, Spend
 from daycare.store.records_prompts import ShownPrompt
 
 if TYPE_CHECKING:
@@ -220,7 +220,10 @@ class Follower:
         """
 
     def load(self, db: apsw.Connection) -> None:
-        """Read again what is remembered between commits: at the start, and after a transaction was undone."""
+        """Read again what is remembered of all rows: at the start, after an undone transaction, or others' commits."""
+
+    def distrust(self, heard: Commit | None) -> None:
+        """Forget what is remembered of some rows and may be otherwise: all, or what others changed as was `heard`."""
 
     def heeds(self) -> Mapping[type, Heed]:
         """Return what is done about facts, by their class."""
@@ -243,10 +246,15 @@ class Followers:
         for follower in self._each:
             follower.recover(db)
 
-    def load(self, db: apsw.Connection) -> None:
-        """Have each read what it remembers."""
+    @property
+    def loads(self) -> Sequence[Callable[[apsw.Connection], None]]:
+        """What has each read what it remembers."""
+        return tuple(follower.load for follower in self._each)
+
+    def distrust(self, heard: Commit | None) -> None:
+        """Have each forget what may be otherwise."""
         for follower in self._each:
-            follower.load(db)
+            follower.distrust(heard)
 
     def of(self, kind: type[F]) -> F:
         """Return one of them, by its class or by the port that it stands for."""

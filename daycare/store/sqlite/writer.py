@@ -70,13 +70,31 @@ class WriterCache:
 
     def load(self, db: apsw.Connection) -> None:
         """Read the counts again and forget the paths."""
+        self.distrust(None)
+        for load in self.loads:
+            load(db)
+
+    @property
+    def loads(self) -> Sequence[Callable[[apsw.Connection], None]]:
+        """What `load` reads, in parts of which none needs another."""
+        return (self._count_waiting, *self.followers.loads, self.count_letters)
+
+    def _count_waiting(self, db: apsw.Connection) -> None:
         rows = db.execute("SELECT agent_id, count(*) FROM inbox WHERE state = 0 GROUP BY agent_id")
         self.waiting = {str(agent_id): int(str(count)) for agent_id, count in rows}
         self.unread = sum(self.waiting.values())
-        self.followers.load(db)
-        self.count_letters(db)
-        self.living.clear()
-        self.sessions.clear()
+
+    def distrust(self, heard: Commit | None) -> None:
+        """Forget what `loads` do not read again and may be otherwise: all, or what others changed as was `heard`."""
+        if heard is None or heard.people:
+            self.living.clear()
+            self.sessions.clear()
+        elif heard.agents:
+            for path in [path for path, agent_id in self.living.items() if agent_id in heard.agents]:
+                del self.living[path]
+            for agent_id in heard.agents:
+                self.sessions.pop(agent_id, None)
+        self.followers.distrust(heard)
 
     def count_letters(self, db: apsw.Connection) -> None:
         """Count the dead letters of each share again."""

@@ -105,6 +105,7 @@ def _forget(
     if memories or ended or notes or old:
         scrub.begin(tx, scope)
         tx.tell(ScopeForgot(scope))
+        tx.commit.forgotten = True  # of what, the other nodes are not told
     traces = fetch(
         tx.db,
         "SELECT DISTINCT trace FROM turns WHERE turn IN (SELECT value FROM carray(?)) AND trace <> ''",
