@@ -18,6 +18,7 @@ from daycare.features.memory.loading import load
 from daycare.ops.run import Run
 from daycare.plugin import Inbound, Plugin
 from daycare.rules.grammar import grammar
+from daycare.settings import NodeSection
 from daycare.store.home import Home
 from daycare.store.records import Agent, AgentConfig, Receipt, User
 from daycare.store.sqlite.store import Store
@@ -106,12 +107,14 @@ async def open_daemon(
     curates: bool = False,
     clock: Clock | None = None,
     inline: bool | None = None,
+    node: NodeSection | None = None,
 ) -> AsyncIterator[TestDaemon]:
     """Open a daemon; leaving the block is a crash: whatever runs is cancelled and nothing is suspended or said.
 
     With a file as `location` the next daemon over the same folder goes on where this one was. Memory workers wake by
     themselves only if it `curates`: they ask the model, too. Not `inline` the store writes in its own thread, as in a
-    daemon: on real time, or on virtual time that waits for threads before it jumps (`INLINE` is the default).
+    daemon: on real time, or on virtual time that waits for threads before it jumps (`INLINE` is the default). On a
+    server it works as one `node` of several.
     """
     model = model or Scripted()
     clock = clock or VirtualClock()
@@ -124,7 +127,9 @@ async def open_daemon(
     extra = [model.plugin(), testing_tools, *plugins]
     grammar()  # else these are read in a thread, during which virtual time would jump
     load()
-    async with open_store(home.database(location), clock, inline=INLINE if inline is None else inline) as store:
+    of_several = None if node is None else (node, open_vault(home.key_file), "")
+    inline = INLINE if inline is None else inline
+    async with open_store(home.database(location), clock, inline=inline, node=of_several) as store:
         if await store.people.get(OWNER) is None:
             await store.people.add(User(id=OWNER, name="Ann", operator=True, keys=(f"direct:{OWNER}",)))
         vault = open_vault(home.key_file)

@@ -1,29 +1,71 @@
 """What a turn costs on a server in round trips of the connection that writes: no machine changes it."""
 
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
 import trio.testing
 
 from daycare.base.clock import SystemClock
-from daycare.testing.daemon import open_daemon
+from daycare.features import open_store
+from daycare.settings import NodeSection
+from daycare.store.share import chosen, shard_of
+from daycare.store.vault import open_vault
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from tests import postgres
+from tests.nodes.test_stores import DEADLINE_S, agent_of, heard, message, nothing_to_let_go
 
 TURNS = 5
 COMMITS = 4  # the message, the beginning, what the model cost, and the end: a round trip each
 
 
-async def test_a_turn_writes_in_one_round_trip_for_each_commit(tmp_path: Path) -> None:
-    location = postgres.database()
-    try:
-        async with open_daemon(tmp_path, location=location, clock=SystemClock(), inline=False) as house:
-            for number in range(3):
-                await house.talk(f"warm up {number}")
-            found = []
-            for number in range(TURNS):
-                before = house.store._db.trips  # type: ignore[attr-defined]
-                await house.talk(f"hello there {number}")
-                found.append(house.store._db.trips - before)  # type: ignore[attr-defined]
-                await trio.testing.wait_all_tasks_blocked()
-    finally:
-        postgres.take_back()
-    assert sorted(found)[TURNS // 2] == COMMITS, found
+@pytest.fixture
+def location() -> Iterator[str]:
+    yield postgres.database()
+    postgres.take_back()
+
+
+async def trips(house: TestDaemon, before_each: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint) -> int:
+    """Return how many a turn takes, as a rule: leases are renewed and others listened to over the same connection."""
+    server: Any = house.store._db
+    for number in range(3):
+        await house.talk(f"warm up {number}")
+    found = []
+    for number in range(TURNS):
+        await before_each()
+        before = server.trips
+        await house.talk(f"hello there {number}")
+        found.append(server.trips - before)
+        await trio.testing.wait_all_tasks_blocked()
+    print(found)
+    return sorted(found)[TURNS // 2]
+
+
+async def test_a_turn_writes_in_one_round_trip_for_each_commit(tmp_path: Path, location: str) -> None:
+    async with open_daemon(tmp_path, location=location, clock=SystemClock(), inline=False) as house:
+        assert await trips(house) == COMMITS
+
+
+async def test_a_turn_on_one_of_several_nodes_takes_no_more_though_others_commit_between(
+    tmp_path: Path, location: str
+) -> None:
+    mine, another = NodeSection(name="b", lease_s=30.0), NodeSection(name="a", lease_s=30.0)
+    assert [chosen(shard_of(user), ("a", "b")) for user in (OWNER, "eve")] == ["b", "a"]
+    async with (
+        open_daemon(tmp_path, location=location, clock=SystemClock(), inline=False, node=mine) as house,
+        open_store(location, node=(another, open_vault(tmp_path / "daycare.key"), "")) as other,
+    ):
+        other.share.work(lambda suspects: None, nothing_to_let_go)
+        await agent_of(other, "eve")
+        with trio.fail_after(DEADLINE_S):
+            while not other.share.owns("eve") or house.store.share.owns("eve"):
+                await trio.sleep(0.02)
+        said = iter(range(TURNS))
+
+        async def commit_there() -> None:
+            await other.inbox.post(message("eve", f"{next(said)}"))
+            await heard(house.store, other)
+
+        assert await trips(house) == COMMITS
+        assert await trips(house, commit_there) == COMMITS

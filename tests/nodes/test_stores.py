@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -55,7 +56,7 @@ class Ear:
                 await self._something.wait()
 
 
-async def _nothing_to_let_go() -> None:
+async def nothing_to_let_go() -> None:
     pass
 
 
@@ -68,7 +69,7 @@ async def two(folder: Path) -> AsyncGenerator[tuple[Store, Store], None]:
         for name in ("a", "b"):
             node = NodeSection(name=name, lease_s=30.0), vault, ""
             store = await opened.enter_async_context(open_store(address, node=node))
-            store.share.work(lambda suspects: None, _nothing_to_let_go)
+            store.share.work(lambda suspects: None, nothing_to_let_go)
             stores.append(store)
         with trio.fail_after(DEADLINE_S):
             while sum(len(_share(store).shards) for store in stores) != 256 or not all(
@@ -81,6 +82,15 @@ async def two(folder: Path) -> AsyncGenerator[tuple[Store, Store], None]:
 def _share(store: Store) -> DividedShare:
     assert isinstance(store.share, DividedShare)
     return store.share
+
+
+async def heard(store: Store, other: Store) -> None:
+    """Wait until one has heard of what the other has committed so far."""
+    here: Any = store._writer
+    there: Any = other._writer
+    with trio.fail_after(DEADLINE_S):
+        while here.membership.applied < there.membership.applied:
+            await trio.sleep(0.01)
 
 
 async def agent_of(store: Store, user: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from daycare.store.records import Commit
 from daycare.store.sqlite.mailbox import ROWS
-from daycare.store.sqlite.sql import marks
+from daycare.store.sqlite.sql import those
 
 _PAGE: Final = 200  # messages read with one statement
 
@@ -71,13 +71,15 @@ class HeardCommits:
         self.any = False
 
     def add(self, db: Any, texts: Iterable[str]) -> None:
-        """Take what was told, and read the messages that are this node's."""
+        """Take what was told, all or nothing, and read the messages that are this node's."""
+        words = [_decode(text) for text in texts]
+        posted = _rows(db, [seq for told in words for seq in told.posted])
+        reworded = _rows(db, [seq for told in words for seq in told.reworded])
         commit = self.commit
-        for text in texts:
-            told = _decode(text)
+        commit.posted += posted
+        commit.reworded += reworded
+        for told in words:
             self.any = True
-            commit.posted += self._rows(db, told.posted)
-            commit.reworded += self._rows(db, told.reworded)
             commit.completed += told.completed
             commit.connectors.update(told.connectors)
             commit.timers |= told.timers
@@ -93,18 +95,18 @@ class HeardCommits:
                     commit.news[type(news)] = news
             self.tables.update(told.tables)
 
-    def _rows(self, db: Any, seqs: list[int]) -> list[Any]:
-        rows: list[Any] = []
-        for start in range(0, len(seqs), _PAGE):
-            page = seqs[start : start + _PAGE]
-            # The agent's user counts, whoever the message is from.
-            rows += ROWS.find(
-                db,
-                f"seq IN ({marks(page)}) AND state = 0"
-                " AND (SELECT mine(a.user) FROM agents a WHERE a.id = agent_id) ORDER BY seq",
-                tuple(page),
-            )
-        return rows
+
+def _rows(db: Any, seqs: list[int]) -> list[Any]:
+    rows: list[Any] = []
+    for start in range(0, len(seqs), _PAGE):
+        # The agent's user counts, whoever the message is from.
+        rows += ROWS.find(
+            db,
+            "seq IN (SELECT value FROM carray(?)) AND state = 0"
+            " AND (SELECT mine(a.user) FROM agents a WHERE a.id = agent_id) ORDER BY seq",
+            (those(seqs[start : start + _PAGE]),),
+        )
+    return rows
 
 
 def blank() -> Commit:

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 _BEAT_STEPS = 1_000_000  # of SQLite's machine, a tenth of a second: long work on the whole file is seen to get on
 
-_HOLDS: Final = "SELECT 1 WHERE ?1 <> '' /* nodes: AND mine(?1) */"
+_LACKS: Final = "SELECT 1 WHERE ?1 = '' /* nodes: OR NOT mine(?1) */"
 # What one write can do wrong by itself; every other SQLite error is the disk's and concerns the whole batch.
 _OF_ONE_WRITE = (
     apsw.ConstraintError,
@@ -156,7 +156,7 @@ class Tx:
 
     def holds(self, role: str) -> bool:
         """Whether this is the node that runs a part which only one of several may run; see `Share`."""
-        return not self.memory.several or self.one(_HOLDS, (f"role:{role}",)) is not None
+        return not self.memory.several or self.rare(_LACKS, (f"role:{role}",)) is None
 
     def tell(self, fact: tuple[Any, ...]) -> None:
         """Tell the followers what has become true in this transaction."""
