@@ -8,12 +8,12 @@ import pytest
 import trio
 
 from daycare.base.errors import UnavailableError
-from daycare.store.records import Agent
+from daycare.store.records import Agent, User
 from daycare.store.share import SHARDS
 from daycare.store.sqlite.store import Store
 from daycare.store.sqlite.writer import Tx
 from tests import chance
-from tests.nodes.test_stores import agent_of, heard, message, someone, two
+from tests.nodes.test_stores import DEADLINE_S, agent_of, heard, message, someone, two
 from tests.store.samples import end
 
 
@@ -75,6 +75,18 @@ async def test_what_is_remembered_is_dropped_once_it_is_heard_that_another_node_
         await b.agents.new_session(agent.id, "asked for")
         await heard(a, b)
         assert agent.id not in memory.sessions
+
+
+async def test_others_read_again_what_the_last_statement_of_a_commit_has_changed(tmp_path: Path) -> None:
+    async with two(tmp_path) as (a, b):
+        await a.people.add(User(id="x", name="X"))
+        await heard(b, a)
+        found = await b.people.get("x")
+        assert found is not None and found.name == "X", "which is remembered"
+        await a._writer.write(lambda tx: tx.run("UPDATE users SET name = 'Y' WHERE id = 'x'", ()))
+        with trio.fail_after(DEADLINE_S):
+            while (found := await b.people.get("x")) is None or found.name != "Y":
+                await trio.sleep(0.02)
 
 
 async def test_a_node_whose_place_was_taken_does_nothing_with_what_it_knew(tmp_path: Path) -> None:
