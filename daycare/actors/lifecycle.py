@@ -35,6 +35,13 @@ MOVES: dict[Life, frozenset[Life]] = {
 
 _PEOPLE = (Origin.PERSON, Origin.GROUP, Origin.FORWARD, Origin.FILE)
 
+# A member that is looked up in its class takes eight times as long, and these are asked for with each message.
+CONTROL: Final = Lane.CONTROL
+IN_TURN: Final = Life.IN_TURN
+IDLE: Final = Life.IDLE
+COLLECT: Final = Policy.COLLECT
+VOICE: Final = EnvelopeKind.VOICE
+
 
 class Activation:
     """The one living form of an awake agent: its mailbox in memory and where its lane stands.
@@ -45,7 +52,7 @@ class Activation:
     (of messages) or `deaf` (of the control lane) is set and the rest is read later, in order. `missed` says that rows
     were delivered then, and `reworded` that some got their words, which a read that is on its way may not have. `begun`
     are the rows of `turn` when it was journaled with the end of the one before and has not been tried yet. `trying`
-    says that a try runs, which `scope` can cancel; `alone`, that no other lane tries a turn meanwhile. `beside` is the
+    says that a try runs, which `cancel` ends; `alone`, that no other lane tries a turn meanwhile. `beside` is the
     control message that is obeyed beside the running turn. `retry_at` is the turn that failed last, and when by trio's
     clock it may be tried again. `user` is whose agent it is, once that is known; `whole` ends the activation on a node
     of several, which sets `gone`.
@@ -58,6 +65,7 @@ class Activation:
         "begun",
         "behind",
         "beside",
+        "cancelled",
         "control",
         "deaf",
         "gone",
@@ -95,6 +103,7 @@ class Activation:
         self.loaded = self.heard = 0
         self.sleeper: trio.lowlevel.Task | None = None
         self.scope: trio.CancelScope | None = None
+        self.cancelled = False
         self.trying = False
         self.stop_reason = ""
         self.policy = Policy.STEER
@@ -116,7 +125,7 @@ class Activation:
 
     def deliver(self, row: InboxRow) -> None:
         """Take a row that was committed just now."""
-        if row.envelope.lane is Lane.CONTROL:
+        if row.envelope.lane is CONTROL:
             if row.seq <= self.heard:
                 return
             self.deaf = self.deaf or len(self.control) >= MAILBOX_MAX_ROWS
@@ -176,7 +185,13 @@ class Activation:
         """End whatever the lane is at: its agent has died. One that is only waking finds out by itself."""
         if self.scope is not None:
             self.stop_reason = "cut off"
-            self.scope.cancel()
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Cancel what the lane is at, which `scope` holds."""
+        assert self.scope is not None
+        self.cancelled = True  # a scope that is asked looks at the clock
+        self.scope.cancel()
 
     async def rest(self) -> None:
         """Wait for the next nudge. Half the size of an `Event`, which counts when many agents are awake and idle."""
@@ -190,9 +205,9 @@ class Activation:
 
     def claim_ahead(self) -> list[InboxRow]:
         """Take the rows of the turn after the one that ends now, if it can begin in the same commit."""
-        if not self.rows or self.control or self.policy is Policy.COLLECT:
+        if not self.rows or self.control or self.policy is COLLECT:
             return []
-        if self.rows[0].envelope.kind is EnvelopeKind.VOICE:
+        if self.rows[0].envelope.kind is VOICE:
             return []
         return self.claim()
 
@@ -216,13 +231,13 @@ class Activation:
     @property
     def listening(self) -> bool:
         """Whether the next message is one that has yet to be heard: those after it wait for that."""
-        return bool(self.rows) and self.turn is None and self.rows[0].envelope.kind is EnvelopeKind.VOICE
+        return bool(self.rows) and self.turn is None and self.rows[0].envelope.kind is VOICE
 
     def reword(self, row: InboxRow) -> None:
         """Take the words of a row that were heard. It keeps its place, unless it turned out to be a command."""
         self.reworded = True
         at = next((at for at, known in enumerate(self.rows) if known.seq == row.seq), None)
-        if row.envelope.lane is Lane.CONTROL:
+        if row.envelope.lane is CONTROL:
             if at is not None:
                 del self.rows[at]
             if not self._has(row):

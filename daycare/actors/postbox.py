@@ -24,6 +24,10 @@ class Postbox:
         `began` is when it was received (wall ms), 0 for just now. Raises as `check`, `NotFoundError` and `BusyError`.
         """
         check(envelope)
+        return await self.commit(envelope, create, began)
+
+    async def commit(self, envelope: Envelope, create: NewAgent | None = None, began: int = 0) -> Receipt:
+        """Commit a message as `post` does that was checked."""
         receipt = await self._store.inbox.post(envelope, create)
         self.announce(envelope, receipt, began)
         return receipt

@@ -84,7 +84,7 @@ class Router:
                 raise NotFoundError("AGENT_UNKNOWN", f"posting to {envelope.to}: no such agent", hint="daycare agents")
             if agent is not None and agent.user != envelope.user:
                 await self._directory.of_user(envelope.to, envelope.user)  # refuses
-        return await self._postbox.post(envelope, create, began)
+        return await self._postbox.commit(envelope, create, began)
 
     async def admit(self, envelope: Envelope) -> Agent:
         """Return who gets what an agent writes to another, if it may write this; it is counted as if it were posted.

@@ -17,7 +17,7 @@ from daycare.actors.dropping import Dropping
 from daycare.actors.elsewhere import LivesElsewhere
 from daycare.actors.failures import Failures
 from daycare.actors.handover import HANDOVER_S, Handover, at_work
-from daycare.actors.lifecycle import Activation, Life
+from daycare.actors.lifecycle import COLLECT, CONTROL, IDLE, IN_TURN, Activation, Life
 from daycare.actors.ports import LanePorts
 from daycare.actors.recovery import Recovery
 from daycare.actors.turn_room import TurnRoom
@@ -25,7 +25,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.events import AgentSlept, AgentWoke, LaneBroke
 from daycare.base.limits import STORE_RETRY_S, SWEEP_S, TURN_DEADLINE_S, WAKE_PAGE_AGENTS
-from daycare.base.messages import EnvelopeKind, Lane
+from daycare.base.messages import EnvelopeKind
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
@@ -45,6 +45,7 @@ _POLICIES: Final = {str(each): each for each in Policy}
 
 STOPPED = "stopped"
 INTERRUPTED = "interrupted"
+_INTERRUPT: Final = Policy.INTERRUPT
 
 
 class Supervisor:
@@ -105,7 +106,7 @@ class Supervisor:
         if nursery is None:
             return  # `run` has not begun, and will end at once
         for lane in self.awake.values():
-            if lane.life is Life.IN_TURN:
+            if lane.life is IN_TURN:
                 lane.move(Life.DRAINING)
         with trio.move_on_after(min(grace_s, HANDOVER_S) if self._share.several else grace_s):
             while any(lane.trying for lane in self.awake.values()):
@@ -172,7 +173,7 @@ class Supervisor:
         """Let agents go to sleep that have had nothing to do for `idle_s`."""
         before = trio.current_time() - idle_s
         for lane in self.awake.values():
-            if lane.life is Life.IDLE and lane.idle_since <= before:
+            if lane.life is IDLE and lane.idle_since <= before:
                 lane.retiring = True
                 lane.nudge()
 
@@ -215,7 +216,7 @@ class Supervisor:
             finally:
                 del self.awake[lane.agent_id]
                 self.recovery.tried(lane)
-                if lane.life is not Life.IDLE:
+                if lane.life is not IDLE:
                     self._less_busy()
             agent = await self._agent(lane)
             lane.move(Life.DEAD if agent.state == "dead" else Life.ASLEEP)
@@ -233,6 +234,7 @@ class Supervisor:
         lane.turn = await with_retry(lambda: self._store.turns.open_turn(lane.agent_id))
         while True:
             # One scope for all turns of an activation: entering one costs as much as a statement.
+            lane.cancelled = False
             with trio.CancelScope() as lane.scope:
                 return await self._serve(lane)
             await self._cancelled(lane)
@@ -269,14 +271,14 @@ class Supervisor:
 
     async def _idle(self, lane: Activation) -> None:
         self.recovery.tried(lane)
-        if lane.life is not Life.IDLE:
-            lane.move(Life.IDLE)
+        if lane.life is not IDLE:
+            lane.move(IDLE)
             lane.idle_since = trio.current_time()
             self._less_busy()
         await lane.rest()
         if lane.rows or lane.control or lane.behind or lane.deaf:
             self._busy += 1
-            lane.move(Life.IN_TURN)
+            lane.move(IN_TURN)
 
     def _make_room(self) -> None:
         self.room.size = self._settings.now.daemon.turns_max_running
@@ -288,7 +290,7 @@ class Supervisor:
 
     async def _take_turn(self, agent: Agent, lane: Activation) -> None:
         lane.policy = agent.config.policy or _POLICIES[self._settings.now.agent.policy]
-        if lane.turn is None and lane.policy is Policy.COLLECT:
+        if lane.turn is None and lane.policy is COLLECT:
             await self._collect(lane)
         if lane.turn is not None and not lane.begun and await self.failures.backing_off(lane):
             return
@@ -296,8 +298,8 @@ class Supervisor:
             await lane.rest()
         if self._stopping:
             return
-        if lane.life is not Life.IN_TURN:
-            lane.move(Life.IN_TURN)
+        if lane.life is not IN_TURN:
+            lane.move(IN_TURN)
         if not self.room.enter():  # a turn that has room pays no checkpoint
             await self.room.wait()
         try:
@@ -316,7 +318,6 @@ class Supervisor:
 
     async def _try_turn(self, agent: Agent, lane: Activation) -> DaycareError | None:
         """Run one try of a turn and return why it failed. This is where the failures of a turn end."""
-        assert lane.scope is not None
         lane.late_at = trio.current_time() + TURN_DEADLINE_S  # the sweep looks at it: cheaper than a timer per turn
         lane.trying = True
         try:
@@ -331,7 +332,7 @@ class Supervisor:
             )
         finally:
             lane.trying = False
-            if lane.scope.cancel_called:
+            if lane.cancelled:
                 await trio.lowlevel.checkpoint()  # leave the cancelled scope before anything else is begun in it
         return None
 
@@ -387,21 +388,20 @@ class Supervisor:
 
     def _disturb(self, lane: Activation, row: InboxRow) -> None:
         """A message came during a turn: stop the turn if it says so."""
-        assert lane.scope is not None
         envelope = row.envelope
-        if envelope.lane is Lane.CONTROL:
+        if envelope.lane is CONTROL:
             word, rest = [*envelope.text.split(maxsplit=1), "", ""][:2]
             stops = word.partition("@")[0] in ("/stop", "/cancel", "/reset", "/new") and not lane.means_another(rest)
             if envelope.kind is EnvelopeKind.DISMISS or (envelope.kind is EnvelopeKind.COMMAND and stops):
                 if lane.stop_reason != STOPPED:
                     lane.stopped_at = row.seq  # a second /stop has nothing left to stop
                 lane.stop_reason = STOPPED
-                lane.scope.cancel()
+                lane.cancel()
             else:
                 self._overtake(lane)
-        elif lane.policy is Policy.INTERRUPT and envelope.kind not in _NO_WORDS:
+        elif lane.policy is _INTERRUPT and envelope.kind not in _NO_WORDS:
             lane.stop_reason = INTERRUPTED
-            lane.scope.cancel()
+            lane.cancel()
 
     # -- around the lanes --------------------------------------------------------------------------------------------
 
@@ -430,5 +430,5 @@ class Supervisor:
     def _cancel_late(self) -> None:
         now = trio.current_time()
         for lane in self.awake.values():
-            if lane.trying and lane.scope is not None and lane.late_at <= now:
-                lane.scope.cancel()
+            if lane.trying and lane.late_at <= now:
+                lane.cancel()

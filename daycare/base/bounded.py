@@ -7,6 +7,8 @@ from typing import Generic, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
+_set = OrderedDict.__setitem__  # looked up once: caches are written to with each message
+
 
 class Bounded(OrderedDict[K, V]):
     """A dict of at most `most` entries. Writing one makes it the newest; beyond the bound the oldest is dropped.
@@ -19,8 +21,9 @@ class Bounded(OrderedDict[K, V]):
         self._most = most
 
     def __setitem__(self, key: K, value: V) -> None:
-        super().__setitem__(key, value)
-        self.move_to_end(key)
+        if key in self:
+            self.move_to_end(key)
+        _set(self, key, value)
         if len(self) > self._most:
             self.popitem(last=False)
 

@@ -1,7 +1,7 @@
 """What is read of conversations, and told of them: the turns of a session that have ended."""
 
 import hashlib
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -45,7 +45,7 @@ class Past(msgspec.Struct, frozen=True):
     settled: int
 
 
-class TurnStart(NamedTuple):
+class TurnStart(msgspec.Struct, frozen=True):
     """A turn that has begun; an agent's turns have rising numbers."""
 
     agent_id: str
@@ -53,9 +53,10 @@ class TurnStart(NamedTuple):
     session: int
 
 
-class TurnResult(NamedTuple):
+class TurnResult(msgspec.Struct, frozen=True):
     """A turn that has ended; `state` is as its history has it, and `messages` the JSON of what was said in it."""
 
+    agent_id: str
     turn: int
     state: str
     messages: str

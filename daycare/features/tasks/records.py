@@ -4,7 +4,7 @@ Times are wall-clock milliseconds, UTC.
 """
 
 import math
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -189,7 +189,7 @@ class TaskNews(msgspec.Struct):
     ended: dict[int, int] = {}
 
 
-class TaskTold(NamedTuple):
+class TaskTold(msgspec.Struct, frozen=True):
     """A fact: how a task ended is on its way to a person, as this reply. `seq` is the message that was its work."""
 
     seq: int

@@ -76,11 +76,14 @@ class OpenTasks(Follower):
 
     def _begun(self, tx: Tx, it: TurnBegan) -> None:
         """A turn starts on these messages."""
-        for no in (self.no[seq] for seq in it.seqs if seq in self.no):
-            tx.run(
-                "UPDATE tasks SET state = 'running', started_at = coalesce(started_at, ?) WHERE no = ?", (tx.now, no)
-            )
-            _note(tx, no)
+        for seq in it.seqs:
+            no = self.no.get(seq)
+            if no is not None:
+                tx.run(
+                    "UPDATE tasks SET state = 'running', started_at = coalesce(started_at, ?) WHERE no = ?",
+                    (tx.now, no),
+                )
+                _note(tx, no)
 
     def _ended(self, tx: Tx, it: MessageEnded) -> None:
         """The message of a task is done, or was given up."""
@@ -291,7 +294,9 @@ def _settle(tx: Tx, no: int, dismissal: Envelope, told: ForwardedReply | None, a
 def _answered(tx: Tx, it: TurnAnswered) -> None:
     """The turn that ended tasks is complete: note what they have cost, and which reply carries the answer."""
     news = tx.commit.news_of(TaskNews)
-    for no in () if news is None else [news.ended.pop(seq) for seq in it.seqs if seq in news.ended]:
+    if news is None:
+        return
+    for no in [news.ended.pop(seq) for seq in it.seqs if seq in news.ended]:
         if it.sent:
             tx.run("UPDATE tasks SET outbox = ? WHERE no = ?", (it.sent[0], no))
         task = _must_get(tx, no)

@@ -24,7 +24,8 @@ from daycare.store.postgres.schema import next_numbers, numbered, numbering
 from daycare.store.postgres.writer import BEGIN, Ownership, PostgresWriter, _of_all
 from daycare.store.records import Commit
 from daycare.store.sqlite.mark import Mark
-from daycare.store.sqlite.writer import Tx, _Write
+from daycare.store.sqlite.write import Write
+from daycare.store.sqlite.writer import Tx
 
 _TELL: Final = "INSERT INTO commits (number, node, told) VALUES (?, ?, ?)"
 _TOLD: Final = (  # the last commit, and with it what the others have told since one
@@ -88,11 +89,11 @@ class SharedWriter(PostgresWriter):
         own.applied = through
         return True
 
-    def _run_batch(self, batch: list[_Write[Any]]) -> Commit | None:
+    def _run_batch(self, batch: list[Write[Any]]) -> Commit | None:
         self._guard.check()  # once others have taken over nothing is asked, either
         return super()._run_batch(batch)
 
-    async def _commit(self, batch: list[_Write[Any]]) -> None:
+    async def _commit(self, batch: list[Write[Any]]) -> None:
         await super()._commit(batch)
         self._deliver()
         if self._told:
@@ -149,7 +150,7 @@ class SharedWriter(PostgresWriter):
         self._stale = self._renumber = False
         return answers[1:]
 
-    def _try(self, tx: Tx, todo: Sequence[_Write[Any]]) -> _Write[Any] | None:
+    def _try(self, tx: Tx, todo: Sequence[Write[Any]]) -> Write[Any] | None:
         try:
             return super()._try(tx, todo)
         except _UnheardError:

@@ -14,7 +14,6 @@ from itertools import groupby
 from typing import Any, ClassVar, Final, cast
 
 import apsw
-import outcome
 import trio
 from greenlet import GreenletExit
 
@@ -31,7 +30,8 @@ from daycare.store.postgres.versions import newest, refuse_future
 from daycare.store.records import Commit
 from daycare.store.sqlite.mark import Mark
 from daycare.store.sqlite.read_cache import TableVersions
-from daycare.store.sqlite.writer import Tx, Writer, WriterCache, _Write
+from daycare.store.sqlite.write import Write
+from daycare.store.sqlite.writer import Tx, Writer, WriterCache
 
 BEGIN: Final[tuple[str, tuple[Any, ...]]] = ("BEGIN IMMEDIATE", ())
 LEASE_S: Final = 10  # after which a node that does not answer counts as gone
@@ -189,6 +189,7 @@ class PostgresWriter(Writer):
     _versions: ClassVar[type[TableVersions]] = TouchedTables
     _opening: Sequence[BoundStatement] = ()  # what begins the transaction, as long as nothing of it was sent
     leaves_pages: ClassVar = False
+    asks_whose: ClassVar = True
 
     def own(self, ownership: Ownership, mark: Mark) -> None:
         """Write as this node from now on; `mark` is told of what a server has lost."""
@@ -208,7 +209,7 @@ class PostgresWriter(Writer):
         if not self._ownership.renew():
             self._fenced()
 
-    def _run_batch(self, batch: list[_Write[Any]]) -> Commit | None:
+    def _run_batch(self, batch: list[Write[Any]]) -> Commit | None:
         try:
             return super()._run_batch(batch)
         except StatementError as error:  # of what runs in no transaction
@@ -238,7 +239,7 @@ class PostgresWriter(Writer):
     def _bound(self, *calls: tuple[str, tuple[Any, ...]]) -> list[BoundStatement]:
         return [self._server.bind(sql, bindings) for sql, bindings in calls]
 
-    def _carry_out(self, tx: Tx, todo: Sequence[_Write[Any]]) -> _Write[Any] | None:
+    def _carry_out(self, tx: Tx, todo: Sequence[Write[Any]]) -> Write[Any] | None:
         """Run those of one user one after another, those of several side by side, and what names no user alone."""
         self._careful = max(0, self._careful - 1)
         try:
@@ -249,7 +250,7 @@ class PostgresWriter(Writer):
             tx.commit = self._begin().commit
             return self._try(tx, todo)
 
-    def _try(self, tx: Tx, todo: Sequence[_Write[Any]]) -> _Write[Any] | None:
+    def _try(self, tx: Tx, todo: Sequence[Write[Any]]) -> Write[Any] | None:
         opening, self._opening = self._opening, []
         self._lockstep = Lockstep(self._server, opening, self._numbers, guesses=not self._careful)
         try:
@@ -257,8 +258,8 @@ class PostgresWriter(Writer):
                 self._lockstep.run([partial(self._run_lane, tx, writes) for writes in each])
             self._end()
         except SpoiledError as refused:
-            refused.owner.outcome = outcome.Error(refused.error)
-            return cast("_Write[Any]", refused.owner)
+            refused.owner.error = refused.error
+            return cast("Write[Any]", refused.owner)
         except OpeningError as refused:
             if isinstance(refused.error, StatementError) and refused.error.state == WRONG:
                 self._opening_refused()
@@ -273,14 +274,13 @@ class PostgresWriter(Writer):
         self._guard.refusal = fenced(self._server)
         self._guard.check()
 
-    def _run_lane(self, tx: Tx, writes: Sequence[_Write[Any]], lane: WriteLane) -> None:
+    def _run_lane(self, tx: Tx, writes: Sequence[Write[Any]], lane: WriteLane) -> None:
         own = _LaneTx(lane, tx, self.memory)
         for write in writes:
             lane.begin(write)
-            write.outcome = outcome.capture(write.fn, own)
-            if not isinstance(write.outcome, outcome.Error):
+            error = write.carry_out(own)
+            if error is None:
                 continue
-            error = write.outcome.error
             lost = isinstance(error, StoreAwayError) and not self._server.is_open
             if lost or isinstance(error, SpoiledError | GreenletExit):
                 raise error  # it is about the server or the batch
@@ -353,11 +353,11 @@ class PostgresWriter(Writer):
         return happened
 
 
-def _together(todo: Iterable[_Write[Any]]) -> Iterator[list[list[_Write[Any]]]]:
+def _together(todo: Iterable[Write[Any]]) -> Iterator[list[list[Write[Any]]]]:
     """Yield what may run side by side, one after another: writes by their users, or those that name nobody."""
     for named, writes in groupby(todo, lambda write: bool(write.user)):
         if named:
-            lanes: dict[str, list[_Write[Any]]] = {}
+            lanes: dict[str, list[Write[Any]]] = {}
             for write in writes:
                 lanes.setdefault(write.user, []).append(write)
             yield list(lanes.values())

@@ -7,9 +7,10 @@ news of its own in `Commit.news`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
+import msgspec
 
 from daycare.store.records import Agent, Commit, InboxRow, Shows, Spend
 from daycare.store.records_prompts import ShownPrompt
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from daycare.store.sqlite.writer import Tx
 
 
-class TurnBegan(NamedTuple):
+class TurnBegan(msgspec.Struct, frozen=True):
     """A turn begins with these messages; `goes_on`: it continues one that was set aside."""
 
     agent: Agent
@@ -29,13 +30,13 @@ class TurnBegan(NamedTuple):
     goes_on: bool
 
 
-class TurnCommitted(NamedTuple):
+class TurnCommitted(msgspec.Struct, frozen=True):
     """A turn has ended, its messages wait for the last time."""
 
     turn: int
 
 
-class MessageEnded(NamedTuple):
+class MessageEnded(msgspec.Struct, frozen=True):
     """A message is done with, or `dead`: `result` is what came of it, or why it was given up."""
 
     seq: int
@@ -44,7 +45,7 @@ class MessageEnded(NamedTuple):
     dead: bool
 
 
-class TurnAnswered(NamedTuple):
+class TurnAnswered(msgspec.Struct, frozen=True):
     """A turn that finished, or was stopped, has ended its messages and queued what it says: the replies `sent`."""
 
     seqs: Sequence[int]
@@ -53,13 +54,13 @@ class TurnAnswered(NamedTuple):
     result: str
 
 
-class PromptShown(NamedTuple):
+class PromptShown(msgspec.Struct, frozen=True):
     """A model was asked in a turn, and was shown this."""
 
     shown: ShownPrompt
 
 
-class ReplyQueued(NamedTuple):
+class ReplyQueued(msgspec.Struct, frozen=True):
     """A reply is queued for its user, in an agent's conversation; `shows` is what else it is about."""
 
     seq: int
@@ -68,33 +69,33 @@ class ReplyQueued(NamedTuple):
     shows: Shows | None
 
 
-class CallPaid(NamedTuple):
+class CallPaid(msgspec.Struct, frozen=True):
     """A call of a model was answered, and what came of it is kept in this transaction: it is charged with it."""
 
     spend: Spend
 
 
-class ReplyMoved(NamedTuple):
+class ReplyMoved(msgspec.Struct, frozen=True):
     """A reply that had been given up waits again, under another number."""
 
     seq: int
     to: int
 
 
-class TimersMoved(NamedTuple):
+class TimersMoved(msgspec.Struct, frozen=True):
     """The clock was set back to this: deadlines that were set in what is the future now end sooner."""
 
     now_ms: int
 
 
-class MessageForgotten(NamedTuple):
+class MessageForgotten(msgspec.Struct, frozen=True):
     """The words of a message are forgotten; what stands there `instead` stands wherever they were copied to."""
 
     seq: int
     instead: str
 
 
-class TracesForgotten(NamedTuple):
+class TracesForgotten(msgspec.Struct, frozen=True):
     """What happened under these traces since they `began` (wall ms) is forgotten, `instead` stands for it.
 
     Whoever forgets some of it adds what was there to `shreds`, for the file to be searched for it afterwards: texts,
@@ -106,7 +107,7 @@ class TracesForgotten(NamedTuple):
     shreds: list[str | bytes]
 
 
-class VersionForgotten(NamedTuple):
+class VersionForgotten(msgspec.Struct, frozen=True):
     """The words of a version of a document that was written under this key are forgotten; see `TracesForgotten`."""
 
     key: str
@@ -114,13 +115,13 @@ class VersionForgotten(NamedTuple):
     shreds: list[str | bytes]
 
 
-class ScopeForgot(NamedTuple):
+class ScopeForgot(msgspec.Struct, frozen=True):
     """Something was forgotten in a scope: what quotes its words, its documents or its prompts is to go."""
 
     scope: str
 
 
-class RowsExpired(NamedTuple):
+class RowsExpired(msgspec.Struct, frozen=True):
     """What ended before `before_ms` is kept no longer, and it is `now_ms`: `limit` rows of each table are deleted.
 
     Whoever deletes some adds to `deleted` how many.
@@ -132,40 +133,40 @@ class RowsExpired(NamedTuple):
     deleted: list[int]
 
 
-class UserPlaced(NamedTuple):
+class UserPlaced(msgspec.Struct, frozen=True):
     """A user is written, new or back again, below `parent`, None for nobody: told before the row says so."""
 
     user: str
     parent: str | None
 
 
-class UserLeaving(NamedTuple):
+class UserLeaving(msgspec.Struct, frozen=True):
     """A user is removed: nothing that comes by itself is to come any more. Their agents live still."""
 
     user: str
     reason: str
 
 
-class UserLeft(NamedTuple):
+class UserLeft(msgspec.Struct, frozen=True):
     """A user is removed: their agents have ended, and what was still to be said to them is given up."""
 
     user: str
     reason: str
 
 
-class AgentCutOff(NamedTuple):
+class AgentCutOff(msgspec.Struct, frozen=True):
     """An agent has ended with its user: nobody works on for it."""
 
     agent_id: str
 
 
-class UsersTaken(NamedTuple):
+class UsersTaken(msgspec.Struct, frozen=True):
     """Users that `owns` names are this node's from now on: what they had at work on another has ended with that."""
 
     owns: Callable[[str], bool]
 
 
-class AgentBuried(NamedTuple):
+class AgentBuried(msgspec.Struct, frozen=True):
     """An agent has died, for whatever reason: nothing that it has begun goes on."""
 
     agent_id: str
@@ -181,21 +182,21 @@ class Bite:
         self.more = False
 
 
-class TurnsExpire(NamedTuple):
+class TurnsExpire(msgspec.Struct, frozen=True):
     """Turns of an agent that died long ago are deleted next: what was kept of their words goes before them."""
 
     agent_id: str
     bite: Bite
 
 
-class AgentExpires(NamedTuple):
+class AgentExpires(msgspec.Struct, frozen=True):
     """An agent that died long ago is deleted next: what is its own goes before it."""
 
     agent_id: str
     bite: Bite
 
 
-class PersonPurged(NamedTuple):
+class PersonPurged(msgspec.Struct, frozen=True):
     """Every row of a person is removed, who is in `temp.purged_users`, `purged_roots` and `purged_agents`.
 
     Told before all else goes. `gone` counts rows by table.

@@ -31,6 +31,7 @@ class Inbox:
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self.leaving: set[int] = set()
         self._write = writer.write
+        self._asks_whose = writer.asks_whose
         self._memory = writer.memory
         self._reader = reader
 
@@ -42,7 +43,8 @@ class Inbox:
         control lane when `CONTROL_MAX_MESSAGES` more do; `NotFoundError` when nobody lives at the path
         (`AGENT_UNKNOWN`), or not the incarnation that `envelope.agent_id` pins (`AGENT_DEAD`).
         """
-        return await self._write(lambda tx: post(tx, envelope, create), len(envelope.text), user_of(envelope.to))
+        user = user_of(envelope.to) if self._asks_whose else ""
+        return await self._write(lambda tx: post(tx, envelope, create), len(envelope.text), user)
 
     async def post_all(self, batch: Sequence[tuple[Envelope, NewAgent | None]]) -> list[Receipt]:
         """Commit several messages in this order, all or none; each as `post` would, receipts in the same order."""

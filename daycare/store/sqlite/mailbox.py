@@ -30,7 +30,7 @@ class _Extra(msgspec.Struct, omit_defaults=True):
     meta: dict[str, str] = {}  # what earlier versions kept instead of a cause
 
 
-_PLAIN = _Extra()
+_PLAIN = msgspec.structs.astuple(_Extra())[:-1]
 _encode = msgspec.json.Encoder().encode
 _decode_extra = msgspec.json.Decoder(_Extra).decode
 
@@ -134,10 +134,8 @@ def bury_message(tx: Tx, seq: int, code: str, reason: str, attempts: int) -> Env
 def _extra(envelope: Envelope) -> str | None:
     """Return what else there is of an envelope as JSON, None for nothing."""
     cause = envelope.cause if envelope.cause != NOBODY_IN_PARTICULAR else None
-    more = _Extra(
-        envelope.chain, envelope.via, envelope.files, envelope.reply_target, cause, envelope.origins, envelope.told
-    )
-    return _encode(more).decode() if more != _PLAIN else None
+    more = envelope.chain, envelope.via, envelope.files, envelope.reply_target, cause, envelope.origins, envelope.told
+    return _encode(_Extra(*more)).decode() if more != _PLAIN else None
 
 
 def _row(row: tuple[Any, ...]) -> InboxRow:

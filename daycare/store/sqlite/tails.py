@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from daycare.base.bounded import Bounded
 from daycare.store.records import Commit
-from daycare.store.records_conversations import APART
+from daycare.store.records_conversations import APART, TurnResult, TurnStart
 
 TAILS_MAX: Final = 256  # agents, those that began a turn last
 _TURNS_MAX: Final = 4  # of one agent: who follows a conversation lacks its last one or two
@@ -16,7 +16,7 @@ _CHARS_MAX: Final = 32_768  # of what was said in one, as JSON: 32 MB for all, i
 
 
 class _Tail:
-    """All turns of an agent after `after`, by number, with their session and what was said, None for an open one."""
+    """All turns of an agent after `after`, in order, with their session and what was said, None for an open one."""
 
     __slots__ = ("after", "turns")
 
@@ -30,14 +30,13 @@ class Tails:
 
     def __init__(self) -> None:
         self._tails: Bounded[str, _Tail] = Bounded(TAILS_MAX)
-        self._open: Bounded[int, str] = Bounded(TAILS_MAX * _TURNS_MAX)  # whose turns have not ended
 
     def committed(self, commit: Commit) -> None:
         """Follow a commit."""
-        for agent_id, turn, session in commit.started:
-            self._start(agent_id, turn, session)
-        for turn, _, messages in commit.ended:
-            self._end(turn, messages)
+        for start in commit.started:
+            self._start(start)
+        for result in commit.ended:
+            self._end(result)
         if commit.forgotten or commit.people or commit.shards:
             self._tails.clear()
         for agent_id in commit.agents:
@@ -56,28 +55,26 @@ class Tails:
     def lately(self, agent_id: str) -> list[tuple[Any, ...]]:
         """Return the same of all turns that are known, which are the newest."""
         tail = self._tails.get(agent_id)
-        return [] if tail is None else [(turn, *tail.turns[turn]) for turn in sorted(tail.turns, reverse=True)]
+        return [] if tail is None else [(turn, *tail.turns[turn]) for turn in reversed(tail.turns)]
 
-    def _start(self, agent_id: str, turn: int, session: int) -> None:
-        tail = self._tails.touch(agent_id, _Tail(turn - 1))
-        if session <= APART:
+    def _start(self, it: TurnStart) -> None:
+        tail = self._tails.get(it.agent_id)
+        if tail is None:
+            tail = self._tails[it.agent_id] = _Tail(it.turn - 1)
+        else:
+            self._tails.move_to_end(it.agent_id)
+        if it.session <= APART:
             return
-        tail.turns[turn] = session, None
-        self._open[turn] = agent_id
+        tail.turns[it.turn] = it.session, None
         if len(tail.turns) > _TURNS_MAX:
-            self._drop(tail, min(tail.turns))
+            tail.after = next(iter(tail.turns))
+            del tail.turns[tail.after]
 
-    def _end(self, turn: int, messages: str) -> None:
-        tail = self._tails.get(self._open.pop(turn, ""))
-        if tail is None or turn not in tail.turns:
+    def _end(self, it: TurnResult) -> None:
+        tail = self._tails.get(it.agent_id)
+        if tail is None or (known := tail.turns.get(it.turn)) is None:
             return
-        tail.turns[turn] = tail.turns[turn][0], messages
-        if len(messages) > _CHARS_MAX:
-            self._drop(tail, turn)
-
-    def _drop(self, tail: _Tail, through: int) -> None:
-        """Know nothing any more of turns up to this one."""
-        tail.after = through
-        for turn in [turn for turn in tail.turns if turn <= through]:
-            del tail.turns[turn]
-            self._open.pop(turn, None)
+        tail.turns[it.turn] = known[0], it.messages
+        if len(it.messages) > _CHARS_MAX:
+            tail.after = it.turn
+            tail.turns = {turn: known for turn, known in tail.turns.items() if turn > it.turn}

@@ -1,7 +1,7 @@
 """Turns and their journal: begun before they work, resumed after a crash, committed once."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import apsw
 import msgspec
@@ -30,6 +30,8 @@ from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.tails import Tails
 from daycare.store.sqlite.writer import Tx, Writer, user_of
 
+T = TypeVar("T", Turn, Turn | None)
+
 _OPEN = "NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = turns.turn)"
 _END: Final = (
     "INSERT INTO history (turn, agent_id, session, user, origin, state, ended_at, error, hint, messages)"
@@ -53,6 +55,7 @@ class TurnStore:
 
     def __init__(self, writer: Writer, reader: apsw.Connection, tails: Tails) -> None:
         self._write = writer.write
+        self._asks_whose = writer.asks_whose
         self._reader = reader
         self._tails = tails
         self._users: Bounded[int, str] = Bounded(LIVING_CACHE_MAX_PATHS)  # whose turns are, of those that began lately
@@ -62,10 +65,8 @@ class TurnStore:
 
         Its attempt is one more than the most tried of them. Raises `ConflictError` (`AGENT_DEAD`) after a burial.
         """
-        user = user_of(agent.path)
-        turn = await self._write(lambda tx: _begin(tx, agent, rows), user=user)
-        self._users[turn.turn] = user
-        return turn
+        user = user_of(agent.path) if self._asks_whose else ""
+        return self._noted(agent, await self._write(lambda tx: _begin(tx, agent, rows), 0, user))
 
     async def open_turn(self, agent_id: str) -> Turn | None:
         """Return the turn that this agent has not finished, if any."""
@@ -137,7 +138,8 @@ class TurnStore:
             _finish(tx, agent, turn, end)
             return _begin(tx, agent, following) if following else None
 
-        return self._follows(agent, await self._write(run, 4096, user_of(agent.path, *_reached(end))))
+        user = user_of(agent.path, *_reached(end)) if self._asks_whose else ""
+        return self._noted(agent, await self._write(run, 4096, user))
 
     async def set_aside(
         self, agent: Agent, turn: Turn, steps: Sequence[Step], following: Sequence[InboxRow] = ()
@@ -155,7 +157,7 @@ class TurnStore:
             waits.set_aside(tx, agent, turn, steps)
             return _begin(tx, agent, following) if following else None
 
-        return self._follows(agent, await self._write(run, user=user_of(agent.path)))
+        return self._noted(agent, await self._write(run, user=user_of(agent.path)))
 
     async def aside(self, agent_id: str) -> list[tuple[Turn, list[InboxRow], list[Step]]]:
         """Return an agent's turns that were set aside, as `load` with `unread`; `finish` as `stopped` ends one."""
@@ -193,7 +195,7 @@ class TurnStore:
         """Give up a turn of several messages that has no finished step, so that each is tried alone."""
 
         def run(tx: Tx) -> None:
-            _must_end(tx, turn.turn, "split")
+            _must_end(tx, turn, "split")
             for seq in turn.seqs:
                 tx.run("UPDATE inbox SET attempts = ? WHERE seq = ? AND state = 0", (turn.attempt, seq))
 
@@ -222,7 +224,7 @@ class TurnStore:
 
         def run(tx: Tx) -> None:
             waits.give_up(tx, turn)
-            _must_end(tx, turn.turn, "parked", history, reason, hint)
+            _must_end(tx, turn, "parked", history, reason, hint)
             for seq in turn.seqs:
                 inbox.bury(tx, seq, code, reason, turn.attempt)
             mailbox.complete(tx, agent.id, answers, turn.turn, "")
@@ -232,8 +234,8 @@ class TurnStore:
 
         await self._write(run)
 
-    def _follows(self, agent: Agent, turn: Turn | None) -> Turn | None:
-        if turn is not None:
+    def _noted(self, agent: Agent, turn: T) -> T:
+        if self._asks_whose and isinstance(turn, Turn):
             self._users[turn.turn] = user_of(agent.path)
         return turn
 
@@ -276,7 +278,7 @@ def end_all(tx: Tx, agent_id: str, reason: str) -> None:
     assert newest is not None
     for number in {*waits.turns_aside(tx, agent_id), int(newest[0])} - {0}:
         waits.give_up(tx, _load(tx, number)[0])
-        end(tx, number, "parked", error=reason)
+        end(tx, agent_id, number, "parked", error=reason)
 
 
 def seqs_of(tx: Tx, agent_id: str, turn: int) -> list[int]:
@@ -315,7 +317,7 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     tx.commit.started.append(TurnStart(agent.id, turn, session))
     if old is not None:
         waits.go_on(tx, old, turn)
-        _must_end(tx, old.turn, "continued")
+        _must_end(tx, old, "continued")
     if person.instead:
         replacing.replace_turn(tx, agent.id, session, person.instead, turn)
     tx.tell(TurnBegan(agent, turn, trace, seqs, rows, goes_on=old is not None))
@@ -348,7 +350,7 @@ def _load_ending(tx: Tx, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
 def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd) -> None:
     if end.state == "stopped":
         waits.give_up(tx, turn)
-    _must_end(tx, turn.turn, end.state, end.history)
+    _must_end(tx, turn, end.state, end.history)
     mailbox.complete(tx, agent.id, end.seqs, turn.turn, end.result)
     sent: list[int] = []
     if end.replies or end.effects.posts or end.effects.timers:
@@ -363,27 +365,28 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd) -> None:
     tx.tell(TurnAnswered(end.seqs, sent, end.state == "stopped", end.result))
 
 
-def end(tx: Tx, turn: int, state: str, error: str) -> bool:
+def end(tx: Tx, agent_id: str, turn: int, state: str, error: str) -> bool:
     """Write how a turn ended that may have ended before; only the first end counts. False if there was none open."""
     tx.run(_END, (state, tx.now, error, "", "[]", turn))
-    return _has_ended(tx, turn, state, "[]", ended=tx.db.changes() > 0)
+    ended = tx.db.changes() > 0
+    if ended:
+        _has_ended(tx, agent_id, turn, state, "[]")
+    return ended
 
 
 def _must_end(
-    tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None, hint: str = ""
+    tx: Tx, turn: Turn, state: str, messages: Sequence[Message] = (), error: str | None = None, hint: str = ""
 ) -> None:
     said = _encode(messages).decode()
-    ended = tx.changes_one(_END, (state, tx.now, error, hint, said, turn))
-    if not _has_ended(tx, turn, state, said, ended=ended):
-        raise ConflictError("TURN_GONE", f"ending turn {turn}: it ended meanwhile", hint="daycare status")
+    if not tx.changes_one(_END, (state, tx.now, error, hint, said, turn.turn)):
+        raise ConflictError("TURN_GONE", f"ending turn {turn.turn}: it ended meanwhile", hint="daycare status")
+    _has_ended(tx, turn.agent_id, turn.turn, state, said)
 
 
-def _has_ended(tx: Tx, turn: int, state: str, said: str, *, ended: bool) -> bool:
-    if ended:
-        tx.commit.ended.append(TurnResult(turn, state, said))
-        if state not in ("continued", "split"):
-            tx.tell(TurnCommitted(turn))
-    return ended
+def _has_ended(tx: Tx, agent_id: str, turn: int, state: str, said: str) -> None:
+    tx.commit.ended.append(TurnResult(agent_id, turn, state, said))
+    if state not in ("continued", "split"):
+        tx.tell(TurnCommitted(turn))
 
 
 def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: Effects) -> list[int]:

@@ -11,10 +11,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, NoReturn, TypeVar
 
 import apsw
-import outcome
+import msgspec
 import trio
 
 from daycare.base.bounded import Bounded
@@ -28,6 +28,7 @@ from daycare.store.sqlite.facts import F, Followers
 from daycare.store.sqlite.guard import Guard
 from daycare.store.sqlite.mark import newest_in
 from daycare.store.sqlite.read_cache import TableVersions
+from daycare.store.sqlite.write import Write
 
 COMMIT_MAX_OPERATIONS: Final = 1_024  # one group commit; larger batches gain nothing measurable
 WRITE_QUEUE_MAX: Final = 16_384  # writes waiting for the writer thread: 16 batches, about a second of work
@@ -158,7 +159,7 @@ class Tx:
         """Whether this is the node that runs a part which only one of several may run; see `Share`."""
         return not self.memory.several or self.rare(_LACKS, (f"role:{role}",)) is None
 
-    def tell(self, fact: tuple[Any, ...]) -> None:
+    def tell(self, fact: msgspec.Struct) -> None:
         """Tell the followers what has become true in this transaction."""
         for heed in self._heeds.get(type(fact), ()):
             heed(self, fact)
@@ -176,31 +177,6 @@ def user_of(*paths: str) -> str:
     return users.pop() if len(users) == 1 else ""
 
 
-class _Write(Generic[T]):
-    __slots__ = ("alone", "fn", "outcome", "size", "task", "user")
-
-    def __init__(
-        self,
-        fn: Callable[[Any], T],
-        size: int,
-        task: trio.lowlevel.Task | None,
-        user: str = "",
-        *,
-        alone: bool = False,
-    ) -> None:
-        self.fn = fn
-        self.size = size
-        self.user = user
-        self.task = task
-        self.alone = alone  # it is given the connection, and no transaction
-        self.outcome: outcome.Outcome[T] | None = None
-
-    def forget(self, _: object) -> trio.lowlevel.Abort:
-        """The caller was cancelled: nobody waits for the outcome any more."""
-        self.task = None
-        return trio.lowlevel.Abort.SUCCEEDED
-
-
 class Writer:
     """Runs writes in the order they were asked for, many to a commit.
 
@@ -211,6 +187,7 @@ class Writer:
 
     _versions: ClassVar[type[TableVersions]] = TableVersions
     leaves_pages: ClassVar = True  # of a file of ours, in which what was deleted may still be read
+    asks_whose: ClassVar = False  # it makes use of the `user` of writes
 
     def __init__(
         self,
@@ -228,7 +205,9 @@ class Writer:
         self._guard = guard
         self._clock = clock
         self.inline = inline
-        self._queue: deque[_Write[Any]] = deque()
+        self._queue: deque[Write[Any]] = deque()
+        self._queued_bytes = 0
+        self._queued_alone = 0  # how many of them
         self._wake = trio.Event()
         self._closing = False
         self._ended = False
@@ -257,8 +236,12 @@ class Writer:
             done = self._write_inline(fn, user)
             await trio.lowlevel.cancel_shielded_checkpoint()
             return done
-        write = _Write(fn, size, trio.lowlevel.current_task(), user)
-        self._enqueue(write)
+        write = Write(fn, size, trio.lowlevel.current_task(), user)
+        if self._ended or len(self._queue) >= WRITE_QUEUE_MAX:
+            self._refuse()
+        self._queue.append(write)
+        self._queued_bytes += size
+        self._wake.set()
         value: T = await trio.lowlevel.wait_task_rescheduled(write.forget)
         return value
 
@@ -275,18 +258,19 @@ class Writer:
                 raise self._guard.heed(error) from error
             await trio.lowlevel.cancel_shielded_checkpoint()
             return done
-        write = _Write(fn, 0, trio.lowlevel.current_task(), alone=True)
-        self._enqueue(write)
+        write = Write(fn, 0, trio.lowlevel.current_task(), alone=True)
+        if self._ended or len(self._queue) >= WRITE_QUEUE_MAX:
+            self._refuse()
+        self._queue.append(write)
+        self._queued_alone += 1
+        self._wake.set()
         value: T = await trio.lowlevel.wait_task_rescheduled(write.forget)
         return value
 
-    def _enqueue(self, write: _Write[Any]) -> None:
+    def _refuse(self) -> NoReturn:
         if self._ended:
             raise UnavailableError("STORE_CLOSED", f"writing to {self._location}: the store was closed")
-        if len(self._queue) >= WRITE_QUEUE_MAX:
-            raise BusyError("STORE_BUSY", "the store has too many writes waiting", retry_after_s=1.0)
-        self._queue.append(write)
-        self._wake.set()
+        raise BusyError("STORE_BUSY", "the store has too many writes waiting", retry_after_s=1.0)
 
     def pulse(self) -> int | None:
         """Return a number that grows while writes get on, None while there are none."""
@@ -321,18 +305,27 @@ class Writer:
                     self._committing = False
                     self._beats += 1
 
-    def _take(self) -> list[_Write[Any]]:
-        batch: list[_Write[Any]] = []
-        size = 0
-        while self._queue and len(batch) < COMMIT_MAX_OPERATIONS and size < COMMIT_MAX_BYTES:
-            if self._queue[0].alone:
-                return batch or [self._queue.popleft()]
-            write = self._queue.popleft()
-            size += write.size
+    def _take(self) -> list[Write[Any]]:
+        queue = self._queue
+        if not self._queued_alone and self._queued_bytes < COMMIT_MAX_BYTES and len(queue) <= COMMIT_MAX_OPERATIONS:
+            batch = list(queue)
+            queue.clear()
+            self._queued_bytes = 0
+            return batch
+        batch, size = [], 0
+        while queue and len(batch) < COMMIT_MAX_OPERATIONS and size < COMMIT_MAX_BYTES:
+            if batch and queue[0].alone:
+                break
+            write = queue.popleft()
             batch.append(write)
+            size += write.size
+            if write.alone:
+                self._queued_alone -= 1
+                break
+        self._queued_bytes -= size
         return batch
 
-    async def _commit(self, batch: list[_Write[Any]]) -> None:
+    async def _commit(self, batch: list[Write[Any]]) -> None:
         committed: Commit | None = None
         failure: DaycareError | None = None
         began = time.perf_counter()
@@ -348,20 +341,22 @@ class Writer:
             self.report(failure)
         if committed is not None:
             self._announce(committed)
+        reschedule = trio.lowlevel.reschedule
         for write in batch:
             if write.task is not None:
-                result = outcome.Error(_copy(failure)) if failure else write.outcome
-                trio.lowlevel.reschedule(write.task, result)  # type: ignore[arg-type]
+                if failure is not None:
+                    write.error = _copy(failure)
+                reschedule(write.task, write)  # type: ignore[arg-type]
 
     def _announce(self, commit: Commit) -> None:
         self.listener(commit)
 
-    def _run_batch(self, batch: list[_Write[Any]]) -> Commit | None:
+    def _run_batch(self, batch: list[Write[Any]]) -> Commit | None:
         """Run in the writer thread: all writes but those that raise, in one transaction."""
         if batch[0].alone:
             if self._undone:
                 self._restore()
-            batch[0].outcome = outcome.Value(batch[0].fn(self._db))
+            batch[0].value = batch[0].fn(self._db)
             return None
         todo = list(batch)
         try:
@@ -377,7 +372,7 @@ class Writer:
             raise
 
     def _write_inline(self, fn: Callable[[Tx], T], user: str = "") -> T:
-        write = _Write(fn, 0, None, user)
+        write = Write(fn, 0, None, user)
         try:
             tx = self._begin()
             kept = self._carry_out(tx, [write]) is None
@@ -391,8 +386,7 @@ class Writer:
         self.report(None)
         if kept:
             self._announce(tx.commit)
-        assert write.outcome is not None
-        return write.outcome.unwrap()
+        return write.unwrap()
 
     def _begin(self) -> Tx:
         self._guard.check()
@@ -402,12 +396,16 @@ class Writer:
         cursor = self._db.cursor()  # one for all statements: to make each its own takes a sixth of what they take
         return Tx(self._db, self._clock.now_ms(), self.memory, cursor.execute)
 
-    def _carry_out(self, tx: Tx, todo: Sequence[_Write[Any]]) -> _Write[Any] | None:
+    def _carry_out(self, tx: Tx, todo: Sequence[Write[Any]]) -> Write[Any] | None:
         """Run writes and commit; return the one that failed halfway, if any: it has to be done again without it."""
-        spoiled = next((write for write in todo if not self._apply(tx, write)), None)
-        if spoiled is None:
-            self._end()
-        return spoiled
+        total_changes = self._db.total_changes
+        for write in todo:
+            before = total_changes()
+            error = write.carry_out(tx)
+            if error is not None and self._spoils(write, error, before):
+                return write
+        self._end()
+        return None
 
     def _end(self) -> None:
         self._guard.look(log=False)  # whoever is answered relies on the file that is at the path
@@ -416,22 +414,17 @@ class Writer:
         self._db.execute("COMMIT")
         self._guard.committed(newest)
 
-    def _apply(self, tx: Tx, write: _Write[Any]) -> bool:
-        """Run one write; False if it failed halfway, so that the transaction has to be undone and run without it.
+    def _spoils(self, write: Write[Any], error: BaseException, before: int) -> bool:
+        """Whether a write failed halfway, so that the transaction has to be undone and run without it.
 
         Most refusals come before the first change and cost nothing; a savepoint for each write would cost two
         statements, as much as the write itself.
         """
-        before = self._db.total_changes()
-        write.outcome = result = outcome.capture(write.fn, tx)
-        if type(result) is outcome.Error:  # `isinstance` asks an abstract class, which takes longer than the rest
-            error = result.error
-            if isinstance(error, apsw.Error):
-                if not isinstance(error, _OF_ONE_WRITE) and not is_of_an_index(error):
-                    raise error
-                write.outcome = outcome.Error(described(self._location, error))
-            return self._db.total_changes() == before
-        return True
+        if isinstance(error, apsw.Error):
+            if not isinstance(error, _OF_ONE_WRITE) and not is_of_an_index(error):
+                raise error
+            write.error = described(self._location, error)
+        return self._db.total_changes() != before
 
     def _undo(self) -> None:
         self._undone = True
