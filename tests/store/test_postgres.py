@@ -259,7 +259,7 @@ async def test_a_schema_of_an_older_daycare_is_brought_up_to_date(
         assert int(str(version)) == later[-1][0]
     finally:
         db.simple("DROP TABLE weights; ALTER TABLE inbox DROP COLUMN weight; DROP FUNCTION weighed")
-        db.simple(f"UPDATE engine SET version = {known[-1][0]}")
+        db.simple(f"UPDATE engine SET version = {known[-1][0]}, oldest = {known[-1][0]}")
 
 
 async def test_a_migration_that_fails_leaves_the_schema_as_it_was(

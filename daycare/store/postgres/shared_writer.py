@@ -155,8 +155,7 @@ class SharedWriter(PostgresWriter):
             return super()._try(tx, todo)
         except _UnheardError:
             self._server.execute("ROLLBACK")
-            self._stale = True
-            self.memory.distrust(None)  # it was written as if the batch had happened
+            self._stale = True  # nothing else: no statement of it was answered, so no row was remembered
             tx.commit = self._begin().commit
             return super()._try(tx, todo)
 

@@ -224,7 +224,10 @@ class Follower:
         """Read again what is remembered of all rows: at the start, after an undone transaction, or others' commits."""
 
     def distrust(self, heard: Commit | None) -> None:
-        """Forget what is remembered of some rows and may be otherwise: all, or what others changed as was `heard`."""
+        """Forget what is remembered of some rows and may be otherwise: all, or what others changed as was `heard`.
+
+        Only what a statement has answered is remembered so, and not what a write goes on with as a rule.
+        """
 
     def heeds(self) -> Mapping[type, Heed]:
         """Return what is done about facts, by their class."""
