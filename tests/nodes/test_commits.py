@@ -10,6 +10,7 @@ import trio
 from daycare.base.errors import UnavailableError
 from daycare.store.records import Agent, User
 from daycare.store.share import SHARDS
+from daycare.store.sqlite.sql import fetch
 from daycare.store.sqlite.store import Store
 from daycare.store.sqlite.writer import Tx
 from tests import chance
@@ -146,9 +147,10 @@ async def test_what_a_node_remembers_is_what_is_there_whoever_commits_when(tmp_p
                     nursery.start_soon(work, store, f"{seed}/{number}/{each}")
 
         def look(tx: Tx) -> None:
-            waiting = tx.db.execute("SELECT agent_id, count(*) FROM inbox WHERE state = 0 GROUP BY agent_id").fetchall()
-            assert tx.memory.waiting == dict(waiting)
-            assert tx.memory.unread == sum(many for _, many in waiting)
+            rows = fetch(tx.db, "SELECT agent_id, count(*) FROM inbox WHERE state = 0 GROUP BY agent_id")
+            waiting = {str(agent_id): int(many) for agent_id, many in rows}
+            assert tx.memory.waiting == waiting
+            assert tx.memory.unread == sum(waiting.values())
             agents = tx.db.execute("SELECT id, path, session FROM agents WHERE state <> 'dead'").fetchall()
             assert tx.memory.living.items() <= {path: agent_id for agent_id, path, _ in agents}.items()
             assert tx.memory.sessions.items() <= {agent_id: session for agent_id, _, session in agents}.items()
