@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 from daycare.base.clock import SystemClock
-from daycare.base.errors import BusyError, StoreAwayError
+from daycare.base.errors import BusyError, StoreAwayError, UnavailableError
 from daycare.base.messages import Origin
 from daycare.features.files.rows import BucketRows
 from daycare.features.memory.store.rows import MemoryRows
@@ -312,3 +312,23 @@ async def test_slow_reads_let_others_by_and_no_more_wait_than_may(line: Line) ->
                 nursery.cancel_scope.cancel()
             line.turn("open")
             assert await asked(reader, "SELECT 7") == [(7,)]
+
+
+async def test_a_read_that_is_under_way_as_the_store_closes_is_refused(server: Server) -> None:
+    plain = PostgresConnection(ServerLocation(server.address()), schema.dialect(), 1.0)
+    reader = LoopReader(plain, inline=False)
+    slow = "SELECT 7 FROM pg_sleep(?)"
+    async with trio.open_nursery() as serving:
+        serving.start_soon(reader.run)
+        assert await asked(reader, slow, 0) == [(7,)]
+        serving.start_soon(_close_once_asked, reader, serving)
+        with trio.CancelScope(shield=True), pytest.raises(UnavailableError) as refused:
+            await asked(reader, slow, 30)
+    assert refused.value.code == "STORE_CLOSED"
+    reader.close()
+
+
+async def _close_once_asked(reader: LoopReader, serving: trio.Nursery) -> None:
+    while not reader.is_asked:
+        await trio.sleep(0.01)
+    serving.cancel_scope.cancel()

@@ -135,6 +135,8 @@ class LoopReader:
             try:
                 return await self._ask_alone(self._idle.pop(), sql, bindings)
             except StoreAwayError:
+                if self._closed:  # which has ended the wait
+                    raise self._over() from None
                 if trio.current_time() - read.since > READ_MAX_S:
                     raise
                 read.tries = 1
