@@ -106,7 +106,7 @@ def test_every_kind_of_work_is_shown_to_readers_and_offers_them_nothing(network:
     network.locally("POST", "/v1/cron", {"id": "morning", "spec": {"cron": "30 7 * * *", "prompt": "x"}})
     network.locally("POST", "/v1/tasks", {"spec": {"prompt": "<script>x</script>"}})
     network.locally("POST", "/v1/signals/subscriptions", {"path": "/ann/direct", "pattern": "a:*"})
-    network.locally("POST", "/v1/signals", {"type": "a:b", "data": "<script>x</script>", "after_s": 60})
+    network.locally("POST", "/v1/signals", {"type": "a:b", "data": "<script>x</script>", "after_s": 3600})
     network.locally("POST", "/v1/hooks", {"name": "git", "to": "/ann/direct"})
     shown = {
         "schedule": "morning",
