@@ -2,11 +2,14 @@
 
 import random
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 import trio
+import trio.testing
 
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import INBOX_MAX_MESSAGES
@@ -15,6 +18,7 @@ from daycare.features import open_store
 from daycare.store.records import Effects
 from daycare.store.sqlite.store import Store
 from daycare.store.sqlite.watch import LOOK_S
+from daycare.store.sqlite.write import Write
 from daycare.testing.clock import patient_clock
 from daycare.testing.powercut_disk import RecordingVFS
 from tests.store.samples import PATH, HandClock, answer, begin, commits, conclude, end, letter, new_agent, post
@@ -201,6 +205,62 @@ async def test_a_commit_is_bounded_and_many_keep_their_order(file: Store, monkey
     assert [len(commit.posted) for commit in seen] == [3, 3, 3, 1]
     seqs = [row.seq for commit in seen for row in commit.posted]
     assert seqs == sorted(seqs)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_writes_keep_their_order_and_their_bounds_among_those_that_are_alone(
+    file: Store, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    monkeypatch.setattr("daycare.store.sqlite.writer.COMMIT_MAX_OPERATIONS", 4)
+    monkeypatch.setattr("daycare.store.sqlite.writer.COMMIT_MAX_BYTES", 100)
+    writer = file._writer
+    done: list[int] = []
+    batches: list[list[tuple[int, bool]]] = []
+    take = writer._take
+
+    def taken() -> list[Write[Any]]:
+        batch = take()
+        batches.append([(write.size, write.alone) for write in batch])
+        return batch
+
+    monkeypatch.setattr(writer, "_take", taken)
+
+    async def ask(number: int, size: int, *, alone: bool) -> None:
+        if alone:
+            await writer.alone(lambda _: done.append(number))
+        else:
+            await writer.write(lambda _: done.append(number), size)
+
+    kinds = [(number, rng.choice([0, 40, 120]), rng.random() < 0.2) for number in range(40)]
+    async with trio.open_nursery() as nursery:
+        for number, size, alone in kinds:
+            await trio.testing.wait_all_tasks_blocked() if rng.random() < 0.1 else None
+            nursery.start_soon(partial(ask, number, size, alone=alone))
+    assert sorted(done) == list(range(40))
+    for batch in batches:
+        assert len(batch) <= 4 and sum(size for size, _ in batch[:-1]) < 100
+        assert len(batch) == 1 or not any(alone for _, alone in batch)
+    assert (writer._queued_bytes, writer._queued_alone) == (0, 0)
+    assert [alone for batch in batches for _, alone in batch].count(True) == sum(alone for _, _, alone in kinds)
+
+
+def test_a_write_that_failed_and_was_tried_again_is_told_only_its_last_outcome() -> None:
+    tries: list[object] = []
+
+    def refused_once(given: object) -> int:
+        tries.append(given)
+        if len(tries) == 1:
+            raise UnavailableError("LATER", "not yet")
+        return len(tries)
+
+    write = Write(refused_once, 0, None)
+    assert isinstance(write.carry_out(None), UnavailableError)
+    assert write.carry_out(None) is None and write.unwrap() == 2
+    write.error = UnavailableError("AWAY", "the disk refuses")
+    with pytest.raises(UnavailableError, match="the disk refuses"):
+        write.unwrap()
 
 
 async def send_all(store: Store, keys: list[str]) -> list[str]:
