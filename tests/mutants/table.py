@@ -110,7 +110,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "turn-end-before-inbox",
         "a turn ends in a commit before its messages are done",
         _in("turns", "_finish"),
-        (After("_must_end(tx, turn.turn, end.state", APART),),
+        (After("_must_end(tx, turn, end.state", APART),),
         between("message", "INSERT INTO history"),
         "doubled",
     ),
@@ -128,7 +128,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _in("turns", "_finish"),
         (
             Before(
-                "_must_end(tx, turn.turn, end.state",
+                "_must_end(tx, turn, end.state",
                 f"_send(tx, agent, turn, end.replies, Effects())\n{APART}\n"
                 "end = msgspec.structs.replace(end, replies=())",
             ),
@@ -274,8 +274,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "spoiled-half-stays",
         "a write that fails halfway leaves its half in the commit of the others",
-        _in("writer", "Writer._apply"),
-        (Instead("return self._db.total_changes() == before", "return True"),),
+        _in("writer", "Writer._spoils"),
+        (Instead("return self._db.total_changes() != before", "return False"),),
         POWERCUT,
         "refused",
     ),
