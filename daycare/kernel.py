@@ -100,7 +100,7 @@ class Kernel:
         # Cursors go on growing over restarts, and those of another node are none of this one's.
         self.bus = Bus(start=self.started_at + first_cursor(store.share.node))
         self.keeper = Keeper(self.bus, self.clock)
-        store.share.ended = partial(self.stop.ask, True, "other nodes have taken over its work")
+        store.share.ended = partial(self.stop.ask, True)
         self._talk = NodeTalk(store.share, store.share.node, vault.derived("node talk"), self.started_at)
         self.relay, self.calls = EventRelay(self.bus, self._talk), NodeCalls(self._talk)
         self.linking = Linking(store.share)

@@ -51,7 +51,7 @@ class Share:
     may_write = True  # what ends here is written by nobody else
 
     def __init__(self) -> None:
-        self.ended: Callable[[], None] = lambda: None  # called once others have taken over from this node
+        self.ended: Callable[[str], None] = lambda why: None  # called once nothing more can be done from here
         self.heard: Heard = lambda text: None  # called with what another node tells; None: something may be lost
 
     @property

@@ -118,6 +118,13 @@ class Server:
 
     def stand_by(self) -> "Standby":
         """Return a standby that has everything, without which nothing is acknowledged from now on."""
+        standby = Standby(self, self._made())
+        standby.start()
+        standby.follow()
+        return standby
+
+    def fall_behind(self) -> "Standby":
+        """Return a standby that gets nothing of what is committed from now on."""
         return Standby(self, self._made())
 
     def fail_over(self, standby: "Standby") -> None:
@@ -125,6 +132,7 @@ class Server:
         old = self._home
         self.stop()
         self._home = standby.home
+        standby.start()
         _run("pg_ctl", "-D", str(self._data), "-w", "-t", "60", "promote")
         shutil.rmtree(old)
 
@@ -138,18 +146,28 @@ class Server:
 
 
 class Standby:
-    """A copy of a server that follows it, synchronously."""
+    """A copy of a server, which follows it synchronously once it is told to."""
 
     def __init__(self, primary: Server, home: Path) -> None:
         self.home = home
-        data = str(home / "data")
+        self._primary = primary
+        self._started = False
         _run(
-            *("pg_basebackup", "-h", str(primary.socket.rpartition("/")[0]), "-U", "postgres", "-D", data),
-            *("-R", "-X", "stream", "-c", "fast", "--no-sync"),
+            *("pg_basebackup", "-h", str(primary.socket.rpartition("/")[0]), "-U", "postgres"),
+            *("-D", str(home / "data"), "-R", "-X", "stream", "-c", "fast", "--no-sync"),
         )
-        options = " ".join(f"-c {each}" for each in (*_SETTINGS, f"unix_socket_directories={home}"))
-        _run("pg_ctl", "-D", data, "-w", "-t", "60", "-l", str(primary.folder / "log"), "-o", options, "start")
-        db = primary.connect()
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if not self._started:
+            options = " ".join(f"-c {each}" for each in (*_SETTINGS, f"unix_socket_directories={self.home}"))
+            log = str(self._primary.folder / "log")
+            _run("pg_ctl", "-D", str(self.home / "data"), "-w", "-t", "60", "-l", log, "-o", options, "start")
+            self._started = True
+
+    def follow(self) -> None:
+        """Wait until it has everything, and nothing is acknowledged without it."""
+        db = self._primary.connect()
         try:
             db.simple("ALTER SYSTEM SET synchronous_standby_names = '*'")
             db.simple("SELECT pg_reload_conf()")

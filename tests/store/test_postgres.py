@@ -144,18 +144,32 @@ async def test_a_commit_all_of_whose_answers_are_lost_is_known_for_what_it_was(
         assert await store.people.get("ann") == User(id="ann", name="Anna"), "what was remembered is read again"
 
 
-async def test_a_server_that_has_lost_commits_is_noticed(database: str) -> None:
+async def test_a_server_that_has_lost_commits_is_read_again_from_the_start(database: str) -> None:
     other = side(database)
     async with open_store(database, HandClock()) as store:
+        asked: list[str] = []
+        store.share.ended = asked.append
         for key in ("a", "b", "c", "d"):
             await store.inbox.post(letter(key), new_agent())
         # as a standby has it that takes over and was three commits behind
         other.simple("DELETE FROM inbox WHERE key <> 'a'; UPDATE nodes SET batch = batch - 3")
         kill_others(other)
-        again = await store.inbox.post(letter("b"))
-        assert not again.duplicate
+        for key in ("b", "e"):
+            with pytest.raises(StoreAwayError, match="3 commits known here are not there any more") as refused:
+                await store.inbox.post(letter(key))
+            assert refused.value.code == "STORE_WENT_BACK"
+        with trio.fail_after(SOON_S):
+            while not asked:
+                await trio.sleep(0.01)
+        assert asked[0] == "the database has lost commits"
+    async with open_store(database, HandClock()) as store:
         assert store.lost is not None
         assert store.lost.missing == {"commit": 3}
+        again = await store.inbox.post(letter("b"))
+        assert not again.duplicate
+        assert sorted(await keys(store)) == ["a", "b"]
+    async with open_store(database, HandClock()) as store:
+        assert store.lost is None, "it was told at the start before"
 
 
 async def test_who_was_replaced_writes_nothing_more(database: str) -> None:

@@ -19,6 +19,7 @@ from daycare.store.postgres.location import ServerLocation
 from daycare.store.postgres.read_lines import PLAIN_MAX_S, LoopReader
 from daycare.store.postgres.suspending import may_wait, suspend_methods
 from daycare.store.postgres.writer import LEASE_S, Ownership, PostgresWriter
+from daycare.store.share import Share
 from daycare.store.sqlite.database import MEMORY
 from daycare.store.sqlite.engine import Engine, watched
 from daycare.store.sqlite.guard import Guard
@@ -65,9 +66,12 @@ class ServerReaders(Readers):
 class ServerWatch(Watch):
     """Sees after the connections, and lets others see that this node lives."""
 
-    def __init__(self, writer: PostgresWriter, readers: Readers, guard: Guard, reader: LoopReader) -> None:
+    def __init__(
+        self, writer: PostgresWriter, readers: Readers, guard: Guard, reader: LoopReader, share: Share
+    ) -> None:
         super().__init__(writer, readers, guard)
         self._node = writer
+        self._share = share
         self._connection = reader.plain
 
     async def run(self) -> None:
@@ -77,6 +81,7 @@ class ServerWatch(Watch):
             while True:
                 await trio.sleep(LOOK_S)
                 self._report()
+                self._end_if_back()
                 if not self._connection.is_open:
                     with suppress(DaycareError):
                         await trio.to_thread.run_sync(self._connection.reopen)
@@ -84,6 +89,12 @@ class ServerWatch(Watch):
                     beat_at = trio.current_time() + LEASE_S / 3
                     with suppress(UnavailableError, BusyError):
                         await self._node.beat()
+
+    def _end_if_back(self) -> None:
+        """Let daycare start again where the server has lost commits: what it remembers is partly of these."""
+        refusal = self._guard.refusal
+        if refusal is not None and refusal.code == "STORE_WENT_BACK":
+            self._share.ended("the database has lost commits")
 
 
 class ServerEngine(Engine):
@@ -141,9 +152,10 @@ def open_engine(location: str, clock: Clock, rows: Sequence[type[Rows]], inline:
         reader = opened.enter_context(closing(open_reader(where, inline=inline)))
         opened.pop_all()
     readers = ServerReaders(where, guard, reader)
-    watch = None if inline else ServerWatch(writer, readers, guard, reader)
+    share = Share()
+    watch = None if inline else ServerWatch(writer, readers, guard, reader, share)
     engine = ServerEngine(where.shown, db, cast(apsw.Connection, reader), readers, writer, guard, mark, watch)
-    engine.ownership, engine.reads = ownership, reader
+    engine.ownership, engine.reads, engine.share = ownership, reader, share
     return engine
 
 

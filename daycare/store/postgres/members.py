@@ -3,6 +3,9 @@
 A node that does not renew its lease is declared dead by whoever sees it, which raises its epoch: no commit of its own
 happens from then on, whatever it believes, as each begins with `fence`. That also lets the nodes' commits happen one
 after another, and numbers them; what others are to know of each stands in `commits` under that number.
+
+A standby that takes over may be behind: numbers that nodes know already are given again. PostgreSQL counts such
+histories as timelines, and the first node that connects to a new one notes the last commit it began with.
 """
 
 import time
@@ -11,7 +14,8 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from daycare import __version__
-from daycare.base.errors import BrokenError, StoreAwayError
+from daycare.base.english import plural
+from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
 from daycare.store.postgres.connection import PostgresConnection
 from daycare.store.postgres.errors import StatementError
 from daycare.store.postgres.versions import newest, refuse_future
@@ -37,6 +41,8 @@ INSERT INTO shards (shard) SELECT generate_series(0, 255) ON CONFLICT DO NOTHING
 CREATE TABLE IF NOT EXISTS writing (one bigint PRIMARY KEY, number bigint NOT NULL);
 INSERT INTO writing VALUES (1, 0) ON CONFLICT DO NOTHING;
 CREATE TABLE IF NOT EXISTS commits (number bigint PRIMARY KEY, node text NOT NULL, told text NOT NULL);
+ALTER TABLE nodes ADD COLUMN IF NOT EXISTS gone bigint NOT NULL DEFAULT 0;  -- commits that it knew, told at its start
+CREATE TABLE IF NOT EXISTS histories (timeline bigint PRIMARY KEY, number bigint NOT NULL);  -- of commits before each
 """
 FUNCTIONS: Final = r"""
 CREATE OR REPLACE FUNCTION shard_of(u text) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -52,6 +58,13 @@ CREATE OR REPLACE FUNCTION fence(me text, mine bigint, next bigint, known bigint
       WHERE node = me AND epoch = mine AND state = 'alive';
     IF NOT FOUND THEN RETURN NULL; END IF;
     RETURN n; END $$;
+CREATE OR REPLACE FUNCTION noted_timeline() RETURNS bigint LANGUAGE plpgsql AS $$ DECLARE t bigint; BEGIN
+    t := CAST(CAST('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS bit(32)) AS bigint);
+    DELETE FROM daycare.histories WHERE timeline > t;
+    INSERT INTO daycare.histories SELECT t, number FROM daycare.writing ON CONFLICT DO NOTHING;
+    RETURN t;
+  EXCEPTION WHEN feature_not_supported OR insufficient_privilege OR undefined_function
+    OR object_not_in_prerequisite_state THEN RETURN 0; END $$;
 """
 BURY: Final = (
     "UPDATE nodes SET epoch = epoch + 1, state = 'dead', working = false"
@@ -88,8 +101,8 @@ class NodeMembership:
         self._db = db
         self.identity = identity
         self.name = identity.name
-        self.epoch = self.batch = 0
-        self.behind = 0  # commits that were acknowledged, and are not there any more
+        self.epoch = self.batch = self.timeline = 0
+        self.gone = 0  # commits that it knew of before this start, and that the server had lost
         self.applied = self.number = 0
         self.living = 1  # nodes, this one included, when it looked last
         self.sure_until = 0.0  # by the monotonic clock: how long this node may count on its lease
@@ -136,7 +149,8 @@ class NodeMembership:
                     f"joining as {self.name}: the other nodes have another vault key",
                     hint="copy daycare.key from the home of a node that works",
                 )
-            [(epoch, batch)] = db.simple(
+            [(timeline,)] = db.simple("SELECT noted_timeline()")
+            [(epoch, batch, gone)] = db.simple(
                 "INSERT INTO nodes (node, epoch, batch, until, backend, version, address, state, working, heard,"
                 f" key_print, config_print, schema) VALUES ('{self.name}', 1, 0, clock_timestamp() + interval"
                 f" '{START_S} s', pg_backend_pid(), '{__version__}', '{it.address}', 'alive', false, {number},"
@@ -145,13 +159,14 @@ class NodeMembership:
                 " excluded.version, address = excluded.address, state = 'alive', working = false, heard ="
                 " excluded.heard, key_print = excluded.key_print, config_print = excluded.config_print,"
                 " schema = excluded.schema"
-                " RETURNING epoch, batch"
+                " RETURNING epoch, batch, gone"
             )
-            db.simple("COMMIT")
+            db.simple(f"UPDATE nodes SET gone = 0 WHERE node = '{self.name}'; COMMIT")
         finally:
             if db.is_open and db.in_transaction:
                 db.simple("ROLLBACK")
         self.epoch, self.batch, self.applied = int(str(epoch)), int(str(batch)), int(str(number))
+        self.timeline, self.gone = int(str(timeline)), int(str(gone))
         self._renewed(began)
         return None
 
@@ -249,29 +264,39 @@ class NodeMembership:
         with suppress(StoreAwayError, StatementError):
             if not self._db.is_open:
                 self.reopen()
-            self._db.simple(
-                "BEGIN; UPDATE writing SET number = number; "
-                f"WITH gone AS (UPDATE nodes SET until = clock_timestamp(), state = 'left', working = false"
-                f" WHERE {self._me} RETURNING node)"
-                " UPDATE shards SET node = NULL WHERE node IN (SELECT node FROM gone); NOTIFY daycare; COMMIT"
-            )
+            self._db.simple(f"BEGIN; UPDATE writing SET number = number; {self._leaving}; COMMIT")
 
     def reopen(self) -> bool:
         """Connect again, and return whether the commit with the next number has happened.
 
-        Raises `StoreAwayError`: the server is still away, or STORE_FENCED.
+        Raises `StoreAwayError`: the server is still away, STORE_FENCED, or STORE_WENT_BACK.
         """
-        self._db.reopen()
-        rows = self._db.simple(
-            f"UPDATE nodes SET epoch = epoch + 1, backend = pg_backend_pid() WHERE {self._me} RETURNING epoch, batch"
-        )
-        if not rows:
-            self._db.close()
-            raise lost(self._db, self.name)
-        before = self.epoch
-        self.epoch, batch = int(str(rows[0][0])), int(str(rows[0][1]))
-        self._db.simple(f"UPDATE shards SET epoch = {self.epoch} WHERE node = '{self.name}' AND epoch = {before}")
-        self.behind += max(0, self.batch - batch)
+        db = self._db
+        db.reopen()
+        db.simple("BEGIN")
+        try:
+            # After what is under way, and before any row of a node is locked: as `fence` does.
+            [(number,)] = db.simple("UPDATE writing SET number = number RETURNING number")
+            [(timeline,)] = db.simple("SELECT noted_timeline()")
+            [(began,)] = db.simple(f"SELECT min(number) FROM histories WHERE timeline > {self.timeline}")
+            rows = db.simple(
+                f"UPDATE nodes SET epoch = epoch + 1, backend = pg_backend_pid() WHERE {self._me}"
+                " RETURNING epoch, batch"
+            )
+            if not rows:
+                raise lost(db, self.name)
+            before = self.epoch
+            self.epoch, batch = int(str(rows[0][0])), int(str(rows[0][1]))
+            there = min(int(str(each)) for each in (number, began) if each is not None)
+            gone = max(self.applied - there, self.batch - batch, int(str(timeline)) < self.timeline)
+            if gone > 0:
+                db.simple(f"UPDATE nodes SET gone = gone + {gone} WHERE {self._me}; {self._leaving}; COMMIT")
+                raise went_back(db, gone)
+            db.simple(f"UPDATE shards SET epoch = {self.epoch} WHERE node = '{self.name}' AND epoch = {before}; COMMIT")
+        except DaycareError:
+            db.close()  # with whatever it had begun
+            raise
+        self.timeline = int(str(timeline))
         happened = batch > self.batch
         self.batch = batch
         return happened
@@ -303,6 +328,14 @@ class NodeMembership:
     def _me(self) -> str:
         return f"node = '{self.name}' AND epoch = {self.epoch} AND state = 'alive'"
 
+    @property
+    def _leaving(self) -> str:
+        return (
+            "WITH gone AS (UPDATE nodes SET until = clock_timestamp(), state = 'left', working = false"
+            f" WHERE {self._me} RETURNING node)"
+            " UPDATE shards SET node = NULL WHERE node IN (SELECT node FROM gone); NOTIFY daycare"
+        )
+
     def _set(self, db: Any, shards: Iterable[int], node: str | None) -> None:
         if numbers := those(sorted(shards)):
             db.execute(
@@ -321,4 +354,14 @@ def lost(db: PostgresConnection, name: str) -> StoreAwayError:
         f"using the database {db.location.shown}: node {name} was away for longer than its lease, and others have"
         " taken over its work; nothing is written from here",
         hint="it joins again by itself",
+    )
+
+
+def went_back(db: PostgresConnection, gone: int) -> StoreAwayError:
+    """Return the refusal of one that knows of commits that the server has lost."""
+    return StoreAwayError(
+        "STORE_WENT_BACK",
+        f"using the database {db.location.shown}: {gone} {plural('commit', gone)} known here are not there any more, as"
+        " on a standby that takes over and was behind; nothing is written until daycare has read again what is there",
+        hint="it starts again by itself; a synchronous standby loses nothing: doc/operate/several-machines.md",
     )

@@ -42,6 +42,8 @@ _MINDS_S: Final = 0.05  # between two looks whether this node may still count on
 class MemberWatch(ServerWatch):
     """Sees after this node's lease and its shards, and hears what the others commit."""
 
+    _share: DividedShare
+
     def __init__(
         self,
         writer: SharedWriter,
@@ -52,10 +54,9 @@ class MemberWatch(ServerWatch):
         line: WakeLine,
         news: Sequence[Any],
     ) -> None:
-        super().__init__(writer, readers, guard, reader)
+        super().__init__(writer, readers, guard, reader, share)
         self._shared = writer
         self._member = writer.membership
-        self._share = share
         self._line = line
         self._news = tuple(news)
         share.release = self._release
@@ -98,7 +99,8 @@ class MemberWatch(ServerWatch):
                 log.logger().info("node.sure", node=share.node)
                 share.resume()
             if fenced:
-                share.ended()
+                self._end_if_back()
+                share.ended("other nodes have taken over its work")
                 return
 
     async def _divide(self) -> None:

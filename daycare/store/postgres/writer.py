@@ -37,6 +37,7 @@ BEGIN: Final[tuple[str, tuple[Any, ...]]] = ("BEGIN IMMEDIATE", ())
 LEASE_S: Final = 10  # after which a node that does not answer counts as gone
 NODE: Final = "main"
 
+_OVER: Final = ("STORE_FENCED", "STORE_WENT_BACK")
 _RETRY_S: Final = 0.25
 _CAREFUL: Final = 50  # commits without guesses after a wrong one: repeated messages cost little, however many come
 _SETTLE_AT_CLOSE_S: Final = 15.0  # that the end waits for a server to say what has happened
@@ -45,7 +46,7 @@ _CLAIM: Final = (
     " VALUES ('main', 1, 0, now() + interval '{lease} s', pg_backend_pid(), '{version}', '{address}', {schema})"
     " ON CONFLICT (node) DO UPDATE SET epoch = nodes.epoch + 1, until = excluded.until, backend = excluded.backend,"
     " version = excluded.version, address = excluded.address, schema = excluded.schema, state = 'alive',"
-    " working = false RETURNING epoch, batch"
+    " working = false RETURNING epoch, batch, gone"
 )
 _OWNED: Final = (  # by one that works alone, or by nodes
     "SELECT address FROM nodes WHERE state = 'alive' AND until > now()"
@@ -59,8 +60,8 @@ _RENEW: Final = (
     "UPDATE nodes SET until = now() + interval '{lease} s' WHERE node = 'main' AND epoch = {epoch} RETURNING epoch"
 )
 _AGAIN: Final = (
-    "UPDATE nodes SET epoch = epoch + 1, backend = pg_backend_pid() WHERE node = 'main' AND epoch = {epoch}"
-    " RETURNING epoch, batch"
+    "UPDATE nodes SET epoch = epoch + 1, backend = pg_backend_pid(), gone = gone + greatest(0, {batch} - batch)"
+    " WHERE node = 'main' AND epoch = {epoch} RETURNING epoch, batch"
 )
 
 
@@ -82,7 +83,7 @@ class Ownership:
     def __init__(self, db: PostgresConnection) -> None:
         self._db = db
         self.epoch = self.batch = 0
-        self.behind = 0  # commits that were acknowledged, and are not there any more
+        self.gone = 0  # commits that were acknowledged before this start, and that the server had lost
 
     def claim(self) -> None:
         """Take the row. Raises `StoreAwayError` STORE_IN_USE where another daycare has it, and is alive."""
@@ -107,12 +108,12 @@ class Ownership:
             db.simple(members.BURY)
             refuse_future(db, as_node=False)  # nodes may have migrated it meanwhile
             claim = _CLAIM.format(lease=LEASE_S, version=__version__, address=host_name(), schema=newest())
-            [(epoch, batch)] = db.simple(claim)
-            db.simple("COMMIT")
+            [(epoch, batch, gone)] = db.simple(claim)
+            db.simple("UPDATE nodes SET gone = 0 WHERE node = 'main'; COMMIT")
         finally:
             if db.in_transaction:
                 db.simple("ROLLBACK")
-        self.epoch, self.batch = int(str(epoch)), int(str(batch))
+        self.epoch, self.batch, self.gone = int(str(epoch)), int(str(batch)), int(str(gone))
         return []
 
     def renew(self) -> bool:
@@ -135,15 +136,17 @@ class Ownership:
     def reopen(self) -> bool:
         """Connect again, and return whether the commit with the next number has happened.
 
-        Raises `StoreAwayError`: the server is still away, or STORE_FENCED.
+        Raises `StoreAwayError`: the server is still away, STORE_FENCED, or STORE_WENT_BACK.
         """
         self._db.reopen()
-        rows = self._db.simple(_AGAIN.format(epoch=self.epoch))
+        rows = self._db.simple(_AGAIN.format(epoch=self.epoch, batch=self.batch))
         if not rows:
             self._db.close()
             raise fenced(self._db)
         self.epoch, batch = int(str(rows[0][0])), int(str(rows[0][1]))
-        self.behind += max(0, self.batch - batch)
+        if (gone := self.batch - batch) > 0:
+            self._db.close()
+            raise members.went_back(self._db, gone)
         happened = batch > self.batch
         self.batch = batch
         return happened
@@ -192,11 +195,12 @@ class PostgresWriter(Writer):
     asks_whose: ClassVar = True
 
     def own(self, ownership: Ownership, mark: Mark) -> None:
-        """Write as this node from now on; `mark` is told of what a server has lost."""
+        """Write as this node from now on; `mark` is told of what the server had lost before."""
         self._ownership = ownership
+        if ownership.gone:
+            mark.lose({"commit": ownership.gone}, self._clock.now_ms())
         self._numbers = NextNumbers()
         self._careful = 0  # commits that are still to do without guesses
-        self._mark = mark
         self._server = cast(PostgresConnection, self._db)
 
     async def beat(self) -> None:
@@ -326,7 +330,7 @@ class PostgresWriter(Writer):
             try:
                 return self._ownership_again()
             except StoreAwayError as still:
-                if still.code == "STORE_FENCED":
+                if self._guard.refusal is not None:
                     raise
                 if self._closing:
                     ends_at = ends_at or time.monotonic() + _SETTLE_AT_CLOSE_S
@@ -343,13 +347,11 @@ class PostgresWriter(Writer):
         except BrokenError as error:  # such as a password that was changed
             raise _of_all(error) from error
         except StoreAwayError as error:
-            if error.code == "STORE_FENCED":
+            if error.code in _OVER:
                 self._guard.refusal = error
             raise
         if not happened:
             self._undone = True  # what is remembered may be of what has not happened
-        if self._ownership.behind:  # another server has taken over, and has not got all that was acknowledged
-            self._mark.lose({"commit": self._ownership.behind}, self._clock.now_ms())
         return happened
 
 
