@@ -14,6 +14,7 @@ from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.events import DiskTrouble, Notice
 from daycare.base.health import Finding
+from daycare.base.store_location import is_server
 from daycare.feature import Feature
 from daycare.observe import log
 from daycare.observe.bus import Bus
@@ -101,9 +102,11 @@ class Alarm(Feature):
         if lost is not None and not lost.told:
             log.logger().error("store.lost", missing=lost.missing)
             self._store.told_of_loss()
+            on_server = is_server(self._store.location)
+            other = "The server that was there before" if on_server else "A file *.rescued-* beside the database"
             await self._tell(
-                f"When I started, something was gone: {lost}. `daycare doctor` tells what to do; a file"
-                " *.rescued-* beside the database, or a backup, may have it."
+                f"When I started, something was gone: {lost}. {other}, or a backup, may have it; `daycare doctor` tells"
+                " what to do."
             )
         await self._raised.wait()
         with trio.move_on_after(_RESCUE_S):

@@ -41,7 +41,8 @@ INSERT INTO shards (shard) SELECT generate_series(0, 255) ON CONFLICT DO NOTHING
 CREATE TABLE IF NOT EXISTS writing (one bigint PRIMARY KEY, number bigint NOT NULL);
 INSERT INTO writing VALUES (1, 0) ON CONFLICT DO NOTHING;
 CREATE TABLE IF NOT EXISTS commits (number bigint PRIMARY KEY, node text NOT NULL, told text NOT NULL);
-ALTER TABLE nodes ADD COLUMN IF NOT EXISTS gone bigint NOT NULL DEFAULT 0;  -- commits that it knew, told at its start
+ALTER TABLE nodes ADD COLUMN IF NOT EXISTS gone bigint NOT NULL DEFAULT 0;  -- commits that it knew, and were lost
+ALTER TABLE nodes ADD COLUMN IF NOT EXISTS gone_at timestamptz NOT NULL DEFAULT '-infinity';  -- which it saw then
 CREATE TABLE IF NOT EXISTS histories (timeline bigint PRIMARY KEY, number bigint NOT NULL);  -- of commits before each
 """
 FUNCTIONS: Final = r"""
@@ -70,6 +71,8 @@ BURY: Final = (
     "UPDATE nodes SET epoch = epoch + 1, state = 'dead', working = false"
     " WHERE state = 'alive' AND until < clock_timestamp() RETURNING node"
 )
+
+GONE: Final = "CASE WHEN gone_at > now() - interval '1 day' THEN gone ELSE 0 END"
 
 _WAITED: Final = "CAST(1000 * extract(epoch FROM clock_timestamp() - statement_timestamp()) AS bigint)"
 _FENCE: Final = f"SELECT fence(?, ?, ?, ?, ?), {_WAITED}"
@@ -102,7 +105,7 @@ class NodeMembership:
         self.identity = identity
         self.name = identity.name
         self.epoch = self.batch = self.timeline = 0
-        self.gone = 0  # commits that it knew of before this start, and that the server had lost
+        self.gone = 0  # commits that it knew of before this start, and that the server had lost lately
         self.applied = self.number = 0
         self.living = 1  # nodes, this one included, when it looked last
         self.sure_until = 0.0  # by the monotonic clock: how long this node may count on its lease
@@ -159,9 +162,9 @@ class NodeMembership:
                 " excluded.version, address = excluded.address, state = 'alive', working = false, heard ="
                 " excluded.heard, key_print = excluded.key_print, config_print = excluded.config_print,"
                 " schema = excluded.schema"
-                " RETURNING epoch, batch, gone"
+                f" RETURNING epoch, batch, {GONE}"
             )
-            db.simple(f"UPDATE nodes SET gone = 0 WHERE node = '{self.name}'; COMMIT")
+            db.simple("COMMIT")
         finally:
             if db.is_open and db.in_transaction:
                 db.simple("ROLLBACK")
@@ -290,7 +293,7 @@ class NodeMembership:
             there = min(int(str(each)) for each in (number, began) if each is not None)
             gone = max(self.applied - there, self.batch - batch, int(str(timeline)) < self.timeline)
             if gone > 0:
-                db.simple(f"UPDATE nodes SET gone = gone + {gone} WHERE {self._me}; {self._leaving}; COMMIT")
+                db.simple(f"UPDATE nodes SET {losing(gone)} WHERE {self._me}; {self._leaving}; COMMIT")
                 raise went_back(db, gone)
             db.simple(f"UPDATE shards SET epoch = {self.epoch} WHERE node = '{self.name}' AND epoch = {before}; COMMIT")
         except DaycareError:
@@ -355,6 +358,11 @@ def lost(db: PostgresConnection, name: str) -> StoreAwayError:
         " taken over its work; nothing is written from here",
         hint="it joins again by itself",
     )
+
+
+def losing(gone: int) -> str:
+    """Return what is set in the row of a node that sees that so many commits are lost: its starts tell it for a day."""
+    return f"gone = {GONE} + {gone}, gone_at = now()"
 
 
 def went_back(db: PostgresConnection, gone: int) -> StoreAwayError:

@@ -46,7 +46,7 @@ _CLAIM: Final = (
     " VALUES ('main', 1, 0, now() + interval '{lease} s', pg_backend_pid(), '{version}', '{address}', {schema})"
     " ON CONFLICT (node) DO UPDATE SET epoch = nodes.epoch + 1, until = excluded.until, backend = excluded.backend,"
     " version = excluded.version, address = excluded.address, schema = excluded.schema, state = 'alive',"
-    " working = false RETURNING epoch, batch, gone"
+    f" working = false RETURNING epoch, batch, {members.GONE}"
 )
 _OWNED: Final = (  # by one that works alone, or by nodes
     "SELECT address FROM nodes WHERE state = 'alive' AND until > now()"
@@ -60,7 +60,7 @@ _RENEW: Final = (
     "UPDATE nodes SET until = now() + interval '{lease} s' WHERE node = 'main' AND epoch = {epoch} RETURNING epoch"
 )
 _AGAIN: Final = (
-    "UPDATE nodes SET epoch = epoch + 1, backend = pg_backend_pid(), gone = gone + greatest(0, {batch} - batch)"
+    "UPDATE nodes SET epoch = epoch + 1, backend = pg_backend_pid()"
     " WHERE node = 'main' AND epoch = {epoch} RETURNING epoch, batch"
 )
 
@@ -109,7 +109,7 @@ class Ownership:
             refuse_future(db, as_node=False)  # nodes may have migrated it meanwhile
             claim = _CLAIM.format(lease=LEASE_S, version=__version__, address=host_name(), schema=newest())
             [(epoch, batch, gone)] = db.simple(claim)
-            db.simple("UPDATE nodes SET gone = 0 WHERE node = 'main'; COMMIT")
+            db.simple("COMMIT")
         finally:
             if db.in_transaction:
                 db.simple("ROLLBACK")
@@ -139,12 +139,13 @@ class Ownership:
         Raises `StoreAwayError`: the server is still away, STORE_FENCED, or STORE_WENT_BACK.
         """
         self._db.reopen()
-        rows = self._db.simple(_AGAIN.format(epoch=self.epoch, batch=self.batch))
+        rows = self._db.simple(_AGAIN.format(epoch=self.epoch))
         if not rows:
             self._db.close()
             raise fenced(self._db)
         self.epoch, batch = int(str(rows[0][0])), int(str(rows[0][1]))
         if (gone := self.batch - batch) > 0:
+            self._db.simple(f"UPDATE nodes SET {members.losing(gone)} WHERE node = 'main'")
             self._db.close()
             raise members.went_back(self._db, gone)
         happened = batch > self.batch
