@@ -126,6 +126,8 @@ async def test_what_a_node_remembers_is_what_is_there_whoever_commits_when(tmp_p
         for user in users:
             await agent_of(stores[0], user)
 
+        lanes = {user: trio.Lock() for user in users}  # an agent has one turn at a time, as in a daemon
+
         async def work(store: Store, seed: str) -> None:
             chance_of_it = Random(seed)
             for number in range(30):
@@ -134,8 +136,10 @@ async def test_what_a_node_remembers_is_what_is_there_whoever_commits_when(tmp_p
                 match chance_of_it.randrange(5):
                     case 0:
                         await store.agents.new_session(agent.id, "asked for")
-                    case 1 if store.share.owns(user) and await store.inbox.waiting(agent.id):
-                        await turn_of(store, agent)
+                    case 1 if store.share.owns(user):
+                        async with lanes[user]:
+                            if await store.inbox.waiting(agent.id):
+                                await turn_of(store, agent)
                     case _:
                         await store.inbox.post(message(user, f"{seed}/{number}"))
                 if chance_of_it.randrange(3) == 0:
