@@ -549,6 +549,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (Body("pass"),),
         test("store/test_memories_forgetting.py::test_a_request_for_approval_of_a_forgotten_turn_cannot_be_decided"),
     ),
+    # -- several machines ----------------------------------------------------------------------------------------------
+    Mutant(
+        "history-unseen",
+        "a node goes on with commits that a server has lost once others have used their numbers again",
+        "daycare.store.postgres.members:NodeMembership.reopen",
+        (Swap("(number, began)", "(number,)"),),
+        test(
+            "nodes/test_failover.py::test_a_node_sees_that_commits_it_heard_of_are_gone_though_others_have_used_their_numbers_again"
+        ),
+    ),
     # -- by a real kill ----------------------------------------------------------------------------------------------
     Mutant(
         "ack-long-before-commit",
