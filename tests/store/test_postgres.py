@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 import trio
@@ -325,10 +326,11 @@ async def test_the_password_of_the_environment_is_for_no_other_program(
 
 
 def test_what_an_operator_has_to_set_right_is_said_without_the_password() -> None:
-    place = postgres.server().partition("?")[2]
+    server = urlsplit(postgres.server())
+    host = server.netloc.rpartition("@")[2]
     for location, code in (
-        (f"postgresql://postgres:geheim99@/there_is_none?{place}", "STORE_NO_DATABASE"),
-        (f"postgresql://nobody_knows:geheim99@/postgres?{place}", "STORE_PASSWORD"),
+        (f"postgresql://postgres:geheim99@{host}/there_is_none?{server.query}", "STORE_NO_DATABASE"),
+        (f"postgresql://nobody_knows:geheim99@{host}/postgres?{server.query}", "STORE_PASSWORD"),
         ("postgresql://postgres:geheim99@127.0.0.1:1/x", "STORE_UNREACHABLE"),
         ("postgresql://postgres:geheim99@127.0.0.1", "STORE_LOCATION"),
     ):
