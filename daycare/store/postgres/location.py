@@ -62,7 +62,7 @@ class ServerLocation:
                 hide(password)
         session = " ".join(f"-c {name}={value}" for name, value in {**_SESSION, **more}.items())
         unset = {key: value for key, value in (_DEFAULTS | {"options": session}).items() if key not in given}
-        self._uri = f"{location}{'&' if parts.query else '?'}{urlencode(unset, quote_via=quote)}"
+        self._uri = f"{location.removesuffix('?')}{'&' if parts.query else '?'}{urlencode(unset, quote_via=quote)}"
 
     def conninfo(self) -> bytes:
         """Return what libpq is given. It has the password."""
