@@ -46,7 +46,7 @@ import trio
 
 from daycare.features.memory.recall import RECALL_WARM_S
 
-from . import turn_bare, turn_home, turn_peer, turn_servers
+from . import turn_bare, turn_holds, turn_home, turn_peer, turn_servers
 from .measure import median, percentile, rounded, rss_kib, say, scratch
 from .turn_counted import MODULES
 from .turn_daemon import Daemon, daemon, talk
@@ -81,6 +81,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Measure all variants in each round; return their medians."""
     wanted = args.only or [*VARIANTS, *_OTHERS]
     rounds: list[dict[str, Figures]] = []
+    args.holds = {}
     with scratch(args.dir.resolve()) as folder:
         for name, variant in [*VARIANTS.items(), ("long", _LONG)]:
             if name in wanted or (name, "telegram" in wanted) == (_LIKE_TELEGRAM, True):
@@ -93,7 +94,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         for number in range(args.rounds):
             rounds.append(trio.run(_round, folder, args, wanted))
             say(f"round {number + 1} is over")
-    return {"turns": args.turns, "peer_version": peer, **_medians(rounds)}
+    holds = {name: turn_holds.causes(each) for name, each in args.holds.items()}
+    return {"turns": args.turns, "peer_version": peer, "holds": holds, **_medians(rounds)}
 
 
 _LONG: Final = Variant()
@@ -111,21 +113,21 @@ async def _compile(folder: Path, args: argparse.Namespace) -> None:
     """Start a daemon once, so that no measured one compiles its modules."""
     turn_home.build(folder / "first", _LONG)
     async with turn_servers.model() as model:
-        await _Bench(args, folder, folder / "first", _LONG, model).measure(1)
+        await _Bench(args, folder, "first", _LONG, model).measure(1)
 
 
 async def _round(folder: Path, args: argparse.Namespace, wanted: Sequence[str]) -> dict[str, Figures]:
     found: dict[str, Figures] = {}
     async with turn_servers.model() as model:
         for name, variant in VARIANTS.items():
-            bench = _Bench(args, folder, folder / name, variant, model)
+            bench = _Bench(args, folder, name, variant, model)
             for clients in args.clients if name in wanted else ():
                 found[f"{name}_{clients}"] = await bench.measure(clients)
-        bench = _Bench(args, folder, folder / _LIKE_TELEGRAM, VARIANTS[_LIKE_TELEGRAM], model)
+        bench = _Bench(args, folder, _LIKE_TELEGRAM, VARIANTS[_LIKE_TELEGRAM], model)
         for clients in args.clients if "telegram" in wanted else ():
             found[f"telegram_{clients}"] = await bench.over_telegram(clients)
         if "long" in wanted:
-            found["long"] = await _Bench(args, folder, folder / "long", _LONG, model).long()
+            found["long"] = await _Bench(args, folder, "long", _LONG, model).long()
         found["bare"] = await turn_bare.measure(folder, model, args.turns)
         for figures in found.values():
             figures |= turn_bare.ratios(figures, found["bare"])
@@ -143,11 +145,12 @@ class _Bench:
     """One variant."""
 
     def __init__(
-        self, args: argparse.Namespace, folder: Path, template: Path, variant: Variant, model: turn_servers.Model
+        self, args: argparse.Namespace, folder: Path, name: str, variant: Variant, model: turn_servers.Model
     ) -> None:
         self._args = args
         self._folder = folder
-        self._template = template
+        self._name = name
+        self._template = folder / name
         self._variant = variant
         self._model = model
 
@@ -161,7 +164,10 @@ class _Bench:
         with scratch(self._folder) as here:
             self._furnish(here / "h")
             async with daemon(here / "h", self._args.deadline, counts=True) as it:
-                return found | await self._counted(it, clients, turns)
+                found |= await self._counted(it, clients, turns)
+                holds = turn_holds.read(it.holds)
+        self._args.holds.setdefault(f"{self._name}_{clients}", []).extend(holds)
+        return found
 
     async def over_telegram(self, clients: int) -> Figures:
         """Let so many people write to a bot; a few turns each, as each chat gets one answer a second."""

@@ -1,15 +1,14 @@
 """A daemon that counts: `python -m tests.bench.turn_counted FILE --home DIR` is `daycare run` with counters in FILE.
 
 SQL statements are those that SQLite begins, without what triggers do; commits are those of the database (empty
-transactions of readers are none). A hold is the time between two waits of the event loop's task steps: how long one
-task ran without giving way, in microseconds, by the clock and of the thread's processor time. Modules are all that are
+transactions of readers are none). A hold is how long one task ran without giving way, in microseconds, by the clock and
+of the thread's processor time; FILE.holds has the causes of long ones, see `turn_holds`. Modules are all that are
 imported. Counting costs time itself, so that no other figure is taken from such a daemon.
 """
 
 import mmap
 import sys
 import threading
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,9 @@ from typing import Any, Final
 import apsw
 import trio
 
+from .turn_holds import HoldWatch
+
+HOLDS: Final = ".holds"  # added to the name of the file
 STATEMENTS, COMMITS, HOLD_US, HOLD_CPU_US, MODULES = range(5)
 _COUNTERS: Final = 5
 _BYTES: Final = 8
@@ -38,27 +40,6 @@ class Counters:
             self.values[at] = 0
 
 
-class _Watch(trio.abc.Instrument):
-    """Keeps the longest step of a task."""
-
-    def __init__(self, counters: Counters) -> None:
-        self._values = counters.values
-        self._began = self._began_cpu = 0
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Take note that a task has its turn."""
-        self._began, self._began_cpu = time.perf_counter_ns(), time.thread_time_ns()
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Take note that it is over."""
-        took, worked = time.perf_counter_ns() - self._began, time.thread_time_ns() - self._began_cpu
-        if took > 1_000 * self._values[HOLD_US]:
-            self._values[HOLD_US] = took // 1_000
-        if worked > 1_000 * self._values[HOLD_CPU_US]:
-            self._values[HOLD_CPU_US] = worked // 1_000
-        self._values[MODULES] = len(sys.modules)
-
-
 def main(file: str, *arguments: str) -> None:
     """Count, and run the daemon."""
     counters = Counters(Path(file))
@@ -70,11 +51,25 @@ def main(file: str, *arguments: str) -> None:
                 values[STATEMENTS] += 1
                 values[COMMITS] += event["sql"].upper().startswith(("COMMIT", "END"))
 
+    def tell(took_us: int, worked_us: int) -> None:
+        values[HOLD_US] = max(values[HOLD_US], took_us)
+        values[HOLD_CPU_US] = max(values[HOLD_CPU_US], worked_us)
+        values[MODULES] = len(sys.modules)
+
     apsw.connection_hooks.append(lambda db: db.trace_v2(apsw.SQLITE_TRACE_STMT, count, id="bench"))
-    trio.run = partial(trio.run, instruments=[_Watch(counters)])  # type: ignore[assignment]
+    watch = HoldWatch(Path(file + HOLDS), tell)
+    trio.run = partial(trio.run, instruments=[watch])  # type: ignore[assignment]
     sys.argv = ["daycare", *arguments]
     from daycare.cli import daemon
+    from daycare.ops.daemon_lifecycle import DaemonLifecycle
 
+    ready = DaemonLifecycle.ready
+
+    def note(life: DaemonLifecycle, standing: Any) -> None:
+        ready(life, standing)
+        watch.is_ready = True
+
+    DaemonLifecycle.ready = note  # type: ignore[method-assign]
     daemon.main()
 
 

@@ -14,7 +14,7 @@ import apsw
 import trio
 
 from . import product
-from .turn_counted import Counters
+from .turn_counted import HOLDS, Counters
 from .turn_home import Variant
 
 _WAIT_S: Final = 60.0
@@ -150,6 +150,11 @@ class Daemon:
         asked = "json_extract(event, '$.event') = 'memory.recalled' AND json_array_length(event, '$.numbers') > 0"
         with closing(apsw.Connection(str(product.database(self.home)), flags=apsw.SQLITE_OPEN_READONLY)) as db:
             return int(str(db.execute(f"SELECT count(*) FROM events WHERE {asked}").fetchall()[0][0]))
+
+    @property
+    def holds(self) -> Path:
+        """Where a daemon that counts tells what held its loop."""
+        return self.home / f"counters{HOLDS}"
 
     @property
     def _log(self) -> Path:
