@@ -1,6 +1,5 @@
 """Running the daemon: as a process of its own (`daycare run`), or inside of another program's."""
 
-import gc
 import os
 import queue
 import sys
@@ -25,13 +24,14 @@ from daycare.features import open_store
 from daycare.features.backups.half import refuse_half
 from daycare.features.memory.documents.rows import DocumentRows
 from daycare.observe import log
-from daycare.ops import bare
+from daycare.ops import bare, garbage
 from daycare.ops.daemon_lifecycle import DaemonLifecycle
 from daycare.ops.node import node_of
 from daycare.ops.owner import owner_of
 from daycare.ops.program import become_daemon
 from daycare.ops.run import Run
 from daycare.ops.setup import initialise
+from daycare.ops.warming import warm
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import User
 from daycare.store.retry import with_retry
@@ -46,9 +46,6 @@ T = TypeVar("T")
 _DISK = ("DISK_FULL", "STORE_IO")  # what passes by itself; any other refusal needs a person
 _START_S = 60.0  # a large database may have to be recovered and migrated first
 _SWITCH_S = 0.0005  # the writer thread must not wait 5 ms for the interpreter at each statement
-_GC_PAUSE_S = 0.1  # between looks while there is much to do: later ones take 13 ms each, these 5
-_GC_IDLE_S = 3.2  # and while there is nothing
-_GC_YOUNG = 3_000  # a busy second makes some 100,000 objects that no cycle keeps: looking every 700 costs a tenth of it
 
 
 def run(path: Path, *, as_json: bool = False, early: list[int] | None = None) -> int:
@@ -174,21 +171,7 @@ def tune() -> None:
     if "httpx" not in sys.modules:
         sys.modules["httpx._main"] = None  # type: ignore[assignment]  # its command line, with rich and more: 4 MB, 40 ms
     sys.setswitchinterval(_SWITCH_S)
-    gc.collect()
-    gc.freeze()  # what the imports made stays anyway
-    gc.set_threshold(_GC_YOUNG, 5, 200)  # the middle ones are few then: 60,000 held everybody up for 15 ms
-
-
-async def look_for_garbage() -> None:
-    """Look through what has outlived a first look or two: by itself, and not at the end of somebody's long step."""
-    pause_s = _GC_PAUSE_S
-    while True:
-        await trio.sleep(pause_s)
-        if gc.get_count()[1] > 1:
-            gc.collect(1)
-            pause_s = _GC_PAUSE_S
-        else:
-            pause_s = min(2 * pause_s, _GC_IDLE_S)
+    garbage.freeze()
 
 
 def _take_over(home: Home, lock: HomeLock) -> None:
@@ -240,9 +223,16 @@ async def _foreground(home: Home, config: Config, life: DaemonLifecycle) -> Daem
     async with AsyncExitStack() as opened:
         daemon = await when_possible(opened, lambda: open_daemon(home, config, mode="run"), life.waits)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(look_for_garbage)
+            nursery.start_soon(garbage.look_for_garbage)
             await nursery.start(life.attend, daemon.standing, daemon.live, daemon.hold, daemon.extensions.ended)
-            await daemon.run(partial(life.ready, daemon.standing), work=True)
+            secrets = bool(await with_retry(daemon.store.secrets.find))
+            await trio.to_thread.run_sync(partial(warm, daemon.personalities, daemon.vault, secrets=secrets))
+
+            def ready() -> None:
+                garbage.freeze()  # what the start made stays, too
+                life.ready(daemon.standing)
+
+            await daemon.run(ready, work=True)
             log.logger().info("daemon.stopped", reason=daemon.stop.reason)
             nursery.cancel_scope.cancel()
         return daemon

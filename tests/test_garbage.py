@@ -5,7 +5,7 @@ import gc
 import trio
 from trio.testing import MockClock
 
-from daycare.process import look_for_garbage
+from daycare.ops.garbage import look_for_garbage
 
 
 async def test_what_outlived_the_first_looks_is_looked_through_by_itself(autojump_clock: MockClock) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
+import trio
 from msgspec.structs import replace
 
 from daycare.agent import tokens
@@ -241,6 +242,7 @@ class Window:
 
         asked, size = await self._fit(plan, request, said, self._contexts.budget(self._agent, plan), forced=False)
         payer = replace(payer, ratio=self._ratio(plan))
+        await trio.lowlevel.checkpoint()  # fitting took some ms, and so will encoding
         try:
             answer = await pool.infer(plan, asked, on_delta, note, payer)
         except InvalidError as error:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
+import trio
 from msgspec.structs import replace
 
 from daycare.agent.context import Contexts, Window
@@ -85,6 +86,22 @@ class Aside(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
 
 
+class StepNumbers:
+    """The numbers of a turn's steps.
+
+    They are apart from its `Course`: a window that numbered its steps by that would be part of a cycle, and each turn
+    would leave forty objects that only a look for garbage finds.
+    """
+
+    def __init__(self) -> None:
+        self.next = 0
+
+    def take(self) -> int:
+        """Return the next number."""
+        self.next += 1
+        return self.next - 1
+
+
 @dataclass
 class Course:
     """Where a turn stands: what was said and done so far, in order."""
@@ -100,7 +117,7 @@ class Course:
     journal: dict[int, Step]  # by number; without those of summaries, which say nothing
     window: Window = field(init=False)
     plan: Sequence[ModelChoice] = ()
-    next_step: int = 0
+    numbers: StepNumbers = field(default_factory=StepNumbers)
     model_calls: int = 0
     open_calls: list[ToolCall] = field(default_factory=list)
     begun: Step | None = None  # of the first open call, if it is journaled already
@@ -109,11 +126,6 @@ class Course:
     effects: Effects = field(default_factory=Effects)
     usage: Usage = field(default_factory=Usage)  # since the last interruption
     shown: ShownPrompt | None = None  # in the last call
-
-    def number(self) -> int:
-        """Return the next step's number."""
-        self.next_step += 1
-        return self.next_step - 1
 
     def close_calls(self) -> None:
         """Let the model read the results of its last calls, all together."""
@@ -164,9 +176,10 @@ class Thinker:
         answers = answers_among(rows, steps)
         first = [row for row in rows if row.seq in named and row not in answers]
         prompt = await prompting(rows)
+        await trio.lowlevel.checkpoint()  # the prompt took some ms, and so will what fits of the conversation
         journal = {step.step: step for step in steps}
         course = Course(agent, user, turn, prompt, prompting, first, messages_of(first), prompt.recalled, journal)
-        course.window = self._contexts.open(agent, user, turn, rows, steps, course.number)
+        course.window = self._contexts.open(agent, user, turn, rows, steps, course.numbers.take)
         await self._replay(course, rows, steps)
         if not course.model_calls:
             await self._call_as_approved(course)
@@ -199,7 +212,7 @@ class Thinker:
 
     async def _replay(self, course: Course, rows: Sequence[InboxRow], steps: Sequence[Step]) -> None:
         for step in steps:
-            course.next_step = step.step + 1
+            course.numbers.next = step.step + 1
             if step.kind == "model" and step.message is not None:
                 course.close_calls()
                 course.model_calls += 1
@@ -241,7 +254,7 @@ class Thinker:
     async def _replay_started(self, course: Course, step: Step) -> None:
         """A tool had started when the daemon stopped."""
         if step.idempotent:
-            course.next_step = step.step  # it runs again under its number, so that its keys stay the same
+            course.numbers.next = step.step  # it runs again under its number, so that its keys stay the same
             return
         call = course.open_calls.pop(0)
         text = (
@@ -310,11 +323,11 @@ class Thinker:
         message = replace(said, at_ms=self._clock.now_ms(), origin=Origin.AGENT, sender=course.agent.path)
         steps = []
         if course.recalled.memories:
-            steps.append(course.recalled.step(course.turn.turn, course.number(), message.at_ms))
+            steps.append(course.recalled.step(course.turn.turn, course.numbers.take(), message.at_ms))
             course.recalled = NOTHING
         step = Step(
             turn=course.turn.turn,
-            step=course.number(),
+            step=course.numbers.take(),
             kind="model",
             name=by,
             state="done",
@@ -360,7 +373,7 @@ class Thinker:
         call = course.open_calls[0]
         return Step(
             turn=course.turn.turn,
-            step=course.number(),
+            step=course.numbers.take(),
             kind="tool",
             name=call.name,
             state="started",
@@ -446,7 +459,7 @@ class Thinker:
             return
         step = Step(
             turn=course.turn.turn,
-            step=course.number(),
+            step=course.numbers.take(),
             kind="steer",
             name=f"{len(added)} messages",
             state="done",

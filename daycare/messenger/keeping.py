@@ -93,9 +93,14 @@ def stored(context: PluginContext, name: str) -> tuple[str, str]:
         return "", error.message
 
 
-async def imported(name: str) -> ModuleType:
-    """Import what is heavy with the first credential, and not in the daemon's loop."""
+async def imported(name: str, *others: str) -> ModuleType:
+    """Import what is heavy with the first credential, and not in the daemon's loop; return the first of the modules."""
+    if all(map(_is_whole, (name, *others))):
+        return sys.modules[name]
+    modules = await trio.to_thread.run_sync(lambda: [import_module(each) for each in (name, *others)])
+    return modules[0]
+
+
+def _is_whole(name: str) -> bool:
     module = sys.modules.get(name)
-    if module is not None and not getattr(module.__spec__, "_initializing", False):
-        return module
-    return await trio.to_thread.run_sync(import_module, name)  # also waits for another connection that imports it
+    return module is not None and not getattr(module.__spec__, "_initializing", False)  # by another connection

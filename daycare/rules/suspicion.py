@@ -14,12 +14,12 @@ import msgspec
 import trio
 
 from daycare.rules import hidden
-from daycare.rules.grammar import grammar
 from daycare.rules.markers import PHRASES, marks, phrases
 from daycare.rules.meaning import MeaningReader
 from daycare.rules.normal import INVISIBLE, Copy, NormalView, bare, chunks, folded, whole
 from daycare.rules.shown import shown
 from daycare.rules.vocabulary import vocabulary
+from daycare.rules.weighing import scales
 
 __all__ = ["SuspiciousPassage", "scan", "scan_gently", "shown"]
 
@@ -77,8 +77,8 @@ def scan(text: str) -> list[SuspiciousPassage]:
 
 async def scan_gently(text: str) -> list[SuspiciousPassage]:
     """Return what `scan` does, letting others run in between."""
-    if not grammar.cache_info().currsize:  # reading the words takes a tenth of a second, once
-        await trio.to_thread.run_sync(grammar)
+    if not scales.cache_info().currsize:  # reading the words and their weights takes a tenth of a second, once
+        await trio.to_thread.run_sync(scales)
     scanning = _Scan(text)
     await trio.lowlevel.checkpoint()
     began = time.perf_counter()

@@ -36,6 +36,7 @@ class Keyring:
 
     async def put(self, name: str, value: str) -> None:
         """Store a secret, or replace it; nothing shows it from now on."""
+        await trio.to_thread.run_sync(self._vault.load)
         async with self._one_at_a_time:
             await self._secrets.put(name, self._owner, self._vault.seal(value))
 

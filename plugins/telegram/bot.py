@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from daycare_plugins.telegram.connector import TelegramConnector
 
 SERVING: Final = "daycare_plugins.telegram.serving"  # half a second; imported with the first token
+OUTGOING: Final = "daycare_plugins.telegram.outgoing"  # else the first message that is shown as typing waits for it
 WEBHOOK: Final = "daycare_plugins.telegram.webhook"
 MANNER: Final = (
     "Your answers are read in Telegram: headings, bold, italics, lists, tables, links, quotes and code of "
@@ -71,7 +72,7 @@ class BotTask:
 
     async def serve(self, token: str) -> None:
         """Receive and send with a token."""
-        serving = await imported(SERVING)
+        serving = await imported(SERVING, OUTGOING)
         made = self.connector.made()
         await serving.serve(self._context, self._settings, made, self.monitor, token, self._transport, self._deaf)
 

@@ -116,13 +116,15 @@ async def serve(
     deaf: Callable[[], str] = str,
 ) -> None:
     """Serve a bot until cancelled; `deaf` is why its webhook cannot be reached here, empty if it can."""
-    made = TelegramClient(
+    make = partial(
+        TelegramClient,
         token,
         base_url=settings.bot_url,
         base_file_url=settings.file_url,
         local_mode=settings.local_mode,
         transport=transport,
     )
+    made = await trio.to_thread.run_sync(make)  # it imports what connects, and reads whose certificates are trusted
     async with made as client:
         await connector.open(client)
         try:

@@ -10,6 +10,7 @@ from typing import Any
 from . import (
     api,
     dashboard,
+    holds,
     inbox,
     latency,
     memory_curation,
@@ -33,6 +34,7 @@ from . import (
 _BENCHMARKS = {
     "api": api,
     "dashboard": dashboard,
+    "holds": holds,
     "inbox": inbox,
     "latency": latency,
     "wake": wake,

@@ -62,11 +62,12 @@ def main(file: str, *arguments: str) -> None:
     sys.argv = ["daycare", *arguments]
     from daycare.cli import daemon
     from daycare.ops.daemon_lifecycle import DaemonLifecycle
+    from daycare.ops.standing import DaemonStanding
 
     ready = DaemonLifecycle.ready
 
-    def note(life: DaemonLifecycle, standing: Any) -> None:
-        ready(life, standing)
+    def note(self: DaemonLifecycle, standing: DaemonStanding) -> None:
+        ready(self, standing)
         watch.is_ready = True
 
     DaemonLifecycle.ready = note  # type: ignore[method-assign]

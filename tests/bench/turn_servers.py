@@ -2,16 +2,19 @@
 
 In the child: `python -m tests.bench.turn_servers model` or `telegram PEOPLE TURNS`. It prints one line of JSON that
 says where it listens. The model answers each call at once with twenty words as a stream; the model `ASKS_FOR_A_TOOL`
-asks for the tool `now` first. It counts the bodies it gets. With Telegram's fake the people are in the same process:
-what is written to its standard input lets them begin, and then it prints how long each waited.
+asks for the tool `now` first, and each for what is wanted by `use TOOL {...} please`. It counts the bodies it gets.
+With Telegram's fake the people are in the same process: what is written to its standard input lets them begin, and then
+it prints how long each waited.
 """
 
 import json
+import re
 import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
@@ -29,6 +32,7 @@ _JSON: Final = {"Content-Type": "application/json"}
 _DRIVE_S: Final = 300.0
 FIRST_PERSON: Final = 1_000
 ASKS_FOR_A_TOOL: Final = "fake-tool"
+_WISH: Final = re.compile(r"use (\w+) (\{.*?\}) please")  # in JSON: what a person wants to be called, and with what
 
 
 class Model:
@@ -132,8 +136,15 @@ class _Counting(FakeOpenAI):
 
 
 def _reply(body: dict[str, Any]) -> ScriptedAnswer:
-    if body["model"] == ASKS_FOR_A_TOOL and body["messages"][-1]["role"] == "user" and body.get("tools"):
-        return ScriptedAnswer(tool_calls=(ScriptedCall("now", {}),))
+    last = body["messages"][-1]
+    if last["role"] == "user" and body.get("tools"):
+        if body["model"] == ASKS_FOR_A_TOOL:
+            return ScriptedAnswer(tool_calls=(ScriptedCall("now", {}),))
+        news = takewhile(lambda it: it["role"] == "user", reversed(body["messages"]))
+        wishes = [found for each in news for found in _WISH.findall(json.dumps(each["content"]))[-1:]]
+        if wishes:  # the newest: older ones may be among what was recalled
+            name, arguments = wishes[0]
+            return ScriptedAnswer(tool_calls=(ScriptedCall(name, json.loads(f'"{arguments}"')),))
     return ScriptedAnswer(text=_ANSWER)
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+import trio
+
 from daycare.base.times import local_time
 from daycare.rules.shown import shown
 
@@ -34,15 +36,24 @@ _MICROS: Final = 1_000_000
 _KIB: Final = 1024
 _MARKDOWN_MAX_CHARS: Final = 100_000  # a longer text is shown as it was written
 _LINKS: Final = frozenset({"http", "https", "mailto"})
+_compiled: set[str] = set()  # templates that were rendered, and those that these extend
 _TAGS: Final = {"a", "blockquote", "br", "code", "del", "em", "hr", "li", "ol", "p", "pre", "strong", "ul"} | {
     *("h1", "h2", "h3", "h4", "h5", "h6", "table", "tbody", "td", "th", "thead", "tr")
 }
 
 
-def page(template: str, values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    """Return a page and its headers."""
+async def page(template: str, values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """Return a page and its headers. The first of a template is made in a thread: that takes up to 0.2 s."""
     nonce = secrets.token_urlsafe(16)
-    text = _environment().get_template(template).render(values, nonce=nonce)
+
+    def render() -> str:
+        return _environment().get_template(template).render(values, nonce=nonce)
+
+    if template in _compiled:
+        text = render()
+    else:
+        text = await trio.to_thread.run_sync(render)
+        _compiled.add(template)
     return text, {**_HEADERS, "Content-Security-Policy": _POLICY.format(nonce=nonce)}
 
 

@@ -150,7 +150,7 @@ def _serving(kind: PageKind) -> Callable[[Request], Awaitable[Response]]:
             status, template, values = error.status, "error.html", {"title": "Not there", "error": error.error}
         live = values.get("live", kind.live) if visit.may_see("/v1/events") else ""
         shown = [each for each in PAGES if each.title and visit.may_see(each.needs)]
-        text, headers = rendering.page(
+        text, headers = await rendering.page(
             template,
             {
                 "watch": "",
