@@ -17,6 +17,7 @@ from daycare.agent.prompt import Persona
 from daycare.agent.sections import introduce
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import BusyError, DaycareError, StoreAwayError, UnavailableError
+from daycare.base.interpreter import TURN_S
 from daycare.base.limits import SHUTDOWN_GRACE_S, STORE_RETRY_S
 from daycare.config import Config, load
 from daycare.daemon import Daemon
@@ -45,7 +46,6 @@ T = TypeVar("T")
 
 _DISK = ("DISK_FULL", "STORE_IO")  # what passes by itself; any other refusal needs a person
 _START_S = 60.0  # a large database may have to be recovered and migrated first
-_SWITCH_S = 0.0005  # the writer thread must not wait 5 ms for the interpreter at each statement
 
 
 def run(path: Path, *, as_json: bool = False, early: list[int] | None = None) -> int:
@@ -170,7 +170,7 @@ def tune() -> None:
     """Set the interpreter up for a daemon: short turns between two threads, few looks for garbage."""
     if "httpx" not in sys.modules:
         sys.modules["httpx._main"] = None  # type: ignore[assignment]  # its command line, with rich and more: 4 MB, 40 ms
-    sys.setswitchinterval(_SWITCH_S)
+    sys.setswitchinterval(TURN_S)
     garbage.freeze()
 
 

@@ -9,6 +9,7 @@ import trio
 
 from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError
+from daycare.base.interpreter import short_turns
 from daycare.plugin import PluginContext
 
 LOOK_S: Final = 3.0  # a stored or changed credential takes effect after so long ...
@@ -97,7 +98,8 @@ async def imported(name: str, *others: str) -> ModuleType:
     """Import what is heavy with the first credential, and not in the daemon's loop; return the first of the modules."""
     if all(map(_is_whole, (name, *others))):
         return sys.modules[name]
-    modules = await trio.to_thread.run_sync(lambda: [import_module(each) for each in (name, *others)])
+    with short_turns():
+        modules = await trio.to_thread.run_sync(lambda: [import_module(each) for each in (name, *others)])
     return modules[0]
 
 

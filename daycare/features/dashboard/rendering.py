@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import trio
 
+from daycare.base.interpreter import short_turns
 from daycare.base.times import local_time
 from daycare.rules.shown import shown
 
@@ -52,7 +53,8 @@ async def page(template: str, values: Mapping[str, Any]) -> tuple[str, dict[str,
     if template in _compiled:
         text = render()
     else:
-        text = await trio.to_thread.run_sync(render)
+        with short_turns():
+            text = await trio.to_thread.run_sync(render)
         _compiled.add(template)
     return text, {**_HEADERS, "Content-Security-Policy": _POLICY.format(nonce=nonce)}
 

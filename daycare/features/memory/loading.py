@@ -10,6 +10,8 @@ from typing import Final
 
 import trio
 
+from daycare.base.interpreter import short_turns
+
 WORDS: Final = ("daycare.features.memory.language.analysis",)
 RULES: Final = (
     "daycare.features.memory.facts.distil",
@@ -26,7 +28,8 @@ _loaded: set[str] = set()  # wholly: what is only begun is in `sys.modules` as w
 async def loaded(modules: tuple[str, ...]) -> None:
     """Return once these modules can be imported at no cost."""
     if not _loaded.issuperset(modules):
-        await trio.to_thread.run_sync(load, modules)
+        with short_turns():
+            await trio.to_thread.run_sync(load, modules)
         gc.freeze()  # it stays: looking through it for garbage would hold up everybody for 10 ms now and then
 
 
