@@ -5,12 +5,13 @@ A daemon with 1,000 memories of each of 16 people, the dashboard and a Telegram 
 
     first, again    for each thing: the longest that a task worked while it was done and within a second of it, in
                     milliseconds of processor time of the loop's thread
+    imported        modules that the loop's thread imported meanwhile: everybody else waited for it
     holds           what took more than 5 ms, by its cause, with how often it was and the longest
 """
 
 import argparse
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -23,11 +24,12 @@ from . import turn_holds, turn_home, turn_servers
 from .measure import median, rounded, say, scratch
 from .turn_counted import HOLD_CPU_US
 from .turn_daemon import Client, Daemon, daemon
+from .turn_home import Variant
 
 Thing = Callable[[], Awaitable[object]]
 
-_AFTER_S: Final = 1.0
-_TEMPLATE: Final = "memory_1k"
+_ALWAYS: Final = ("start", "login")
+_TEMPLATE: Final = "template"
 _PAGES: Final = ("/", "/approvals", "/memory?query=cat", "/work", "/system")
 _MORE: Final = """
 [plugins.telegram]
@@ -42,64 +44,77 @@ listen = "127.0.0.1:{port}"
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
-    parser.add_argument("--only", nargs="+", help="these things, in this order")
+    parser.add_argument("--only", nargs="+", help="only these things")
+    parser.add_argument("--memories", type=int, default=1_000, help="of each person")
+    parser.add_argument("--after", type=float, default=1.0, help="seconds in which what follows a thing is over")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Do everything in each round; return the medians of the longest steps, and the causes of long ones."""
     rounds: list[dict[str, list[float]]] = []
-    holds: dict[str, list[turn_holds.LoopHold]] = {}
+    held = _Held()
     with scratch(args.dir.resolve()) as folder:
-        turn_home.build(folder / _TEMPLATE, turn_home.VARIANTS[_TEMPLATE])
+        turn_home.build(folder / _TEMPLATE, Variant(memories=args.memories))
         for number in range(args.rounds):
-            rounds.append(trio.run(_round, folder, args, holds))
+            rounds.append(trio.run(_round, folder, args, held))
             say(f"round {number + 1}: {rounds[-1]}")
     return {
         "first": {name: rounded(median([each[name][0] for each in rounds])) for name in rounds[0]},
-        "again": {name: rounded(median([each[name][-1] for each in rounds])) for name in rounds[0]},
-        "holds": {name: turn_holds.causes(each) for name, each in holds.items() if each},
+        "again": {name: rounded(median([each[name][1] for each in rounds])) for name in rounds[0]},
+        "imported": {name: [*dict.fromkeys(each)] for name, each in held.imported.items() if each},
+        "holds": {name: turn_holds.causes(each) for name, each in held.holds.items() if each},
     }
 
 
-async def _round(
-    folder: Path, args: argparse.Namespace, holds: dict[str, list[turn_holds.LoopHold]]
-) -> dict[str, list[float]]:
+class _Held:
+    """What held the loop in all rounds, by what was done."""
+
+    def __init__(self) -> None:
+        self.holds: dict[str, list[turn_holds.LoopHold]] = {}
+        self.imported: dict[str, list[str]] = {}
+
+
+async def _round(folder: Path, args: argparse.Namespace, held: _Held) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     async with AsyncExitStack() as opened:
         model = await opened.enter_async_context(turn_servers.model())
         telegram = await opened.enter_async_context(turn_servers.telegram(1, 1))
         home, port = Path(opened.enter_context(scratch(folder))) / "h", free_port()
         more = _MORE.format(**vars(telegram), port=port)
-        turn_home.furnish(home, folder / _TEMPLATE, turn_home.VARIANTS[_TEMPLATE], model.url, more)
+        variant = Variant(memories=args.memories)
+        turn_home.furnish(home, folder / _TEMPLATE, variant, model.url, more)
         it = await opened.enter_async_context(daemon(home, args.deadline, counts=True))
         client = await opened.enter_async_context(it.client())
-        things = _Things(home, client, port, telegram)
-        for name, do in {"start": things.nothing, **things.all()}.items():
-            if args.only is None or name in {*args.only, "start", "login"}:
-                for again in (False, True):
-                    took, held = await _watched(it, do)
-                    found.setdefault(name, []).append(took)
-                    holds.setdefault(f"{name}, again" if again else name, []).extend(held)
+        things = _Things(home, client, variant.texts(0), port, telegram)
+        for name, do in things.all().items():
+            if args.only is None or name in {*args.only, *_ALWAYS}:
+                for which in (name, f"{name}, again"):
+                    holds, imports = len(turn_holds.read(it.holds)), len(it.imported())
+                    found.setdefault(name, []).append(await _longest(it, do, args.after))
+                    held.holds.setdefault(which, []).extend(turn_holds.read(it.holds)[holds:])
+                    held.imported.setdefault(which, []).extend(it.imported()[imports:])
     return found
 
 
-async def _watched(it: Daemon, do: Thing) -> tuple[float, list[turn_holds.LoopHold]]:
-    """Do something; return the longest step in milliseconds of processor time, and the long ones."""
+async def _longest(it: Daemon, do: Thing, after_s: float) -> float:
+    """Do something; return the longest step in milliseconds of processor time."""
     assert it.counters is not None
-    before = len(turn_holds.read(it.holds))
     await do()
-    await trio.sleep(_AFTER_S)
+    await trio.sleep(after_s)
     took = it.counters.values[HOLD_CPU_US] / 1_000
     it.counters.reset()
-    return took, turn_holds.read(it.holds)[before:]
+    return took
 
 
 class _Things:
     """What is done."""
 
-    def __init__(self, home: Path, client: Client, port: int, telegram: turn_servers.Telegram) -> None:
+    def __init__(
+        self, home: Path, client: Client, texts: Sequence[str], port: int, telegram: turn_servers.Telegram
+    ) -> None:
         self._home = home
         self._client = client
+        self._texts = texts
         self._port = port
         self._telegram = telegram
         self._number = 0
@@ -108,6 +123,7 @@ class _Things:
     def all(self) -> dict[str, Thing]:
         """Return everything, in order."""
         return {
+            "start": self.nothing,
             "message": self.message,
             "recall": self.recall,
             "tool": self.tool,
@@ -134,7 +150,7 @@ class _Things:
     async def recall(self) -> None:
         """Ask for something that was said."""
         self._number += 1
-        await self._say(turn_home.VARIANTS[_TEMPLATE].texts(0)[self._number])
+        await self._say(self._texts[self._number])
 
     async def tool(self) -> None:
         """Let a tool be called."""

@@ -23,8 +23,9 @@ From a second daemon, which counts and is used for nothing else (`turn_counted`)
     sql_per_turn, commits_per_turn        statements that SQLite begins, and transactions that write
     calls_per_turn, model_bytes_per_turn  calls of the model, and bytes of their bodies
     imported                              modules that the first turns import
-    loop_hold_ms_max, loop_hold_cpu_ms_max   the longest that a task held the event loop: by the clock, on which
-                                          others of the machine count too, and in processor time of its thread
+    loop_hold_ms_max, loop_hold_cpu_ms_max   the longest that a task held the event loop: by the clock, without what
+                                          the kernel let it wait for a processor, and in processor time of its thread
+    holds                                 the causes of what took more than 5 ms, by variant; see `turn_holds`
 
 `bare` has the milliseconds of one call with httpx, the usual client (`call_ms`, `call_cpu_ms`), and of one
 commit of 1 KB with apsw and synchronous=FULL (`commit_ms`, `commit_cpu_ms`).

@@ -2,7 +2,8 @@
 
 SQL statements are those that SQLite begins, without what triggers do; commits are those of the database (empty
 transactions of readers are none). A hold is how long one task ran without giving way, in microseconds, by the clock and
-of the thread's processor time; FILE.holds has the causes of long ones, see `turn_holds`. Modules are all that are
+of the thread's processor time; FILE.holds has the causes of long ones, see `turn_holds`, and FILE.imports the modules
+that the loop's thread imports once the daemon is ready. Modules are all that are
 imported. Counting costs time itself, so that no other figure is taken from such a daemon.
 """
 
@@ -16,9 +17,10 @@ from typing import Any, Final
 import apsw
 import trio
 
-from .turn_holds import HoldWatch
+from .turn_holds import HoldWatch, LoopImports
 
 HOLDS: Final = ".holds"  # added to the name of the file
+IMPORTS: Final = ".imports"
 STATEMENTS, COMMITS, HOLD_US, HOLD_CPU_US, MODULES = range(5)
 _COUNTERS: Final = 5
 _BYTES: Final = 8
@@ -57,6 +59,7 @@ def main(file: str, *arguments: str) -> None:
         values[MODULES] = len(sys.modules)
 
     apsw.connection_hooks.append(lambda db: db.trace_v2(apsw.SQLITE_TRACE_STMT, count, id="bench"))
+    imports = LoopImports(Path(file + IMPORTS))
     watch = HoldWatch(Path(file + HOLDS), tell)
     trio.run = partial(trio.run, instruments=[watch])  # type: ignore[assignment]
     sys.argv = ["daycare", *arguments]
@@ -68,6 +71,7 @@ def main(file: str, *arguments: str) -> None:
 
     def note(self: DaemonLifecycle, standing: DaemonStanding) -> None:
         ready(self, standing)
+        sys.meta_path.insert(0, imports)  # type: ignore[arg-type]
         watch.is_ready = True
 
     DaemonLifecycle.ready = note  # type: ignore[method-assign]

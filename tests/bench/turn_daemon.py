@@ -14,7 +14,7 @@ import apsw
 import trio
 
 from . import product
-from .turn_counted import HOLDS, Counters
+from .turn_counted import HOLDS, IMPORTS, Counters
 from .turn_home import Variant
 
 _WAIT_S: Final = 60.0
@@ -155,6 +155,10 @@ class Daemon:
     def holds(self) -> Path:
         """Where a daemon that counts tells what held its loop."""
         return self.home / f"counters{HOLDS}"
+
+    def imported(self) -> list[str]:
+        """Return the modules that the loop of a daemon that counts has imported since it was ready."""
+        return (self.home / f"counters{IMPORTS}").read_text().split()
 
     @property
     def _log(self) -> Path:

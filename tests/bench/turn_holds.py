@@ -85,27 +85,37 @@ class LoopHold(msgspec.Struct):
     def cause(self) -> str:
         """Return what took the largest part of it."""
         garbage = max(self.collected, key=lambda it: it.cpu_ms, default=None)
-        other = max(self.others, key=lambda it: it.cpu_ms + it.waited_ms, default=None)
-        if self.imported:
+        if self.imported and self.cpu_ms > self.held_ms / 2:
             return f"import of {self.imported[0]} and {len(self.imported) - 1} more, {self._place}"
         if garbage is not None and sum(it.cpu_ms for it in self.collected) > self.held_ms / 3:
             return f"garbage of generation {garbage.generation}, looked for by {garbage.thread}"
         if self.blocked_ms < self.held_ms / 2:
             return f"its own work, {self._place}"
-        if other is None:
+        return self._blocked_by
+
+    @property
+    def _blocked_by(self) -> str:
+        """Return who had the interpreter, as far as that is known."""
+        others = [it for it in self.others if it.name != _WATCH] or self.others
+        if not others:
             return f"blocked, {self._place}; no other thread worked"
-        how = "waited for a processor" if other.waited_ms > other.cpu_ms else "worked"
-        return f"blocked, {self._place}; {other.name} {how} in {other.place}"
+        most = max(others, key=lambda it: it.cpu_ms + it.waited_ms)
+        if most.name == _WATCH:
+            return "the watch itself"
+        if most.waited_ms > most.cpu_ms:
+            return "the machine: another thread of the daemon waited for a processor, as a rule with the interpreter"
+        return f"blocked, {self._place}; {most.name} worked in {most.place}"
 
     @property
     def _place(self) -> str:
         """Return the innermost function that was on the stack at most looks, and where most of them were in it."""
-        if not self.stacks:
+        stacks = [each for each in self.stacks if each]
+        if not stacks:
             return f"in {self.task}"
-        calls = Counter(call for stack in self.stacks for call in dict.fromkeys(map(_function, stack)))
+        calls = Counter(call for stack in stacks for call in dict.fromkeys(map(_function, stack)))
         within, inner = "", Counter[str]()
-        for stack in self.stacks:
-            often = [call for call in map(_function, stack) if calls[call] > 0.7 * len(self.stacks)]
+        for stack in stacks:
+            often = [call for call in map(_function, stack) if calls[call] > 0.7 * len(stacks)]
             within = often[-1] if often else within
             inner[_function(stack[-1])] += 1
         return f"in {within}, often {inner.most_common(1)[0][0]}"
@@ -134,6 +144,19 @@ class _Thread:
     def close(self) -> None:
         """Close its file."""
         os.close(self._file)
+
+
+class LoopImports:
+    """Notes in a file, a line for each, which modules the loop's thread imports: whoever asked for them holds it up."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file.open("a", buffering=1)
+        self._loop = threading.get_ident()
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        """Find nothing, and take note of what is looked for."""
+        if threading.get_ident() == self._loop:
+            self._file.write(f"{name}\n")
 
 
 class HoldWatch(trio.abc.Instrument):

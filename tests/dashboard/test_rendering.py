@@ -51,10 +51,10 @@ def test_amounts_are_short_and_money_has_its_sign() -> None:
     assert [dollars(each) for each in (0, 1_234, 20_000_000)] == ["$0.00", "$0.0012", "$20.00"]
 
 
-def test_each_page_has_a_policy_of_its_own_that_lets_only_its_script_run() -> None:
+async def test_each_page_has_a_policy_of_its_own_that_lets_only_its_script_run() -> None:
     values = {"title": "<x>", "error": {"message": "<b>", "code": "C", "hint": ""}, "pages": [], "here": "", "live": ""}
     values |= {"watch": "", "caller": {"user": "ann", "may": "operator", "name": ""}}
-    (one, first), (_, second) = page("error.html", values), page("error.html", values)
+    (one, first), (_, second) = await page("error.html", values), await page("error.html", values)
     nonce = re.search(r"script-src 'nonce-([^']+)'", first["Content-Security-Policy"])
     assert nonce is not None
     assert nonce[1] not in second["Content-Security-Policy"]
