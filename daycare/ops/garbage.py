@@ -10,6 +10,7 @@ through while nobody talks, unless it has grown by 30 MB before such a time come
 """
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -22,8 +23,8 @@ _NEVER: Final = 1_000_000_000
 _PAUSE_S: Final = 0.05  # between looks while there is much to do
 _IDLE_S: Final = 3.2  # and while there is nothing
 _QUIET_S: Final = 30.0  # for as long nobody has talked
-_WORTH_LOOKS: Final = 100  # of the task, after which there may be old garbage; and between two looks at how much is old
-_GROWN_OBJECTS: Final = 200_000  # some 30 MB
+_WORTH_LOOKS: Final = 100  # at what outlived a look: then there may be old garbage
+_GROWN_BLOCKS: Final = 500_000  # pieces of memory of any age, some 30 MB; to count what is old takes 8 ms
 
 
 def freeze() -> None:
@@ -35,9 +36,9 @@ def freeze() -> None:
 
 async def look_for_garbage() -> None:
     """Look for what has outlived a first look, or two, until cancelled."""
-    pause_s, quiet_s, grown_at = _PAUSE_S, 0.0, _WORTH_LOOKS
+    pause_s, quiet_s = _PAUSE_S, 0.0
     with _old_by_hand():
-        most = len(gc.get_objects(2)) + _GROWN_OBJECTS
+        most = sys.getallocatedblocks() + _GROWN_BLOCKS
         while True:
             await trio.sleep(pause_s)
             _, outlived, looks = gc.get_count()
@@ -45,13 +46,9 @@ async def look_for_garbage() -> None:
             pause_s = _PAUSE_S if outlived else min(2 * pause_s, _IDLE_S)
             if outlived:
                 gc.collect(1)
-            full = quiet_s > _QUIET_S and looks > _WORTH_LOOKS
-            if looks > grown_at:
-                grown_at = looks + _WORTH_LOOKS
-                full = full or len(gc.get_objects(2)) > most
-            if full:
+            if looks > _WORTH_LOOKS and (quiet_s > _QUIET_S or sys.getallocatedblocks() > most):
                 gc.collect()
-                most, grown_at = len(gc.get_objects(2)) + _GROWN_OBJECTS, _WORTH_LOOKS
+                most = sys.getallocatedblocks() + _GROWN_BLOCKS
 
 
 @contextmanager

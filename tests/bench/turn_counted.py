@@ -71,7 +71,7 @@ def main(file: str, *arguments: str) -> None:
 
     def note(self: DaemonLifecycle, standing: DaemonStanding) -> None:
         ready(self, standing)
-        sys.meta_path.insert(0, imports)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, imports)
         watch.is_ready = True
 
     DaemonLifecycle.ready = note  # type: ignore[method-assign]

@@ -248,7 +248,7 @@ async def test_a_file_of_a_bot_that_starts_is_fetched_once_it_is_up(
     """A turn that goes on after a restart reads its files before the client is imported."""
     server, imported = FakeTelegram(), trio.Event()
 
-    async def slowly(name: str) -> ModuleType:
+    async def slowly(name: str, *_others: str) -> ModuleType:
         await imported.wait()
         return sys.modules[name]
 
