@@ -171,7 +171,7 @@ def tune() -> None:
     if "httpx" not in sys.modules:
         sys.modules["httpx._main"] = None  # type: ignore[assignment]  # its command line, with rich and more: 4 MB, 40 ms
     sys.setswitchinterval(TURN_S)
-    garbage.freeze()
+    garbage.tune()
 
 
 def _take_over(home: Home, lock: HomeLock) -> None:

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.ops.garbage import look_for_garbage
+from daycare.ops.garbage import freeze, look_for_garbage
 from daycare.testing.daemon import open_daemon
 from daycare.testing.scripted import call, say
 
@@ -127,6 +127,16 @@ async def test_what_has_grown_much_is_looked_through_in_a_busy_time_too(autojump
                 await trio.sleep(0.1)
             assert found.count(2) == 1
         assert len(kept) == 300_000
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_frozen_later_leaves_it_to_the_task_to_look(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look_for_garbage)
+        await trio.sleep(1)
+        before = gc.get_threshold()
+        freeze()
+        assert gc.get_threshold() == before
         nursery.cancel_scope.cancel()
 
 

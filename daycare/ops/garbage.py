@@ -19,6 +19,7 @@ import trio
 
 _YOUNG: Final = 1_500  # 3,000 came with what they replaced to 9,000, and 3.5 ms; 700 cost a tenth of a busy second
 _MIDDLE: Final = 0  # each other look is at what outlived the last one, too, where the task comes late: 5 made it 12 ms
+_OLD: Final = 200  # looks at what outlived one, for who does not look by hand
 _NEVER: Final = 1_000_000_000
 _PAUSE_S: Final = 0.05  # between looks while there is much to do
 _IDLE_S: Final = 3.2  # and while there is nothing
@@ -27,11 +28,16 @@ _WORTH_LOOKS: Final = 100  # at what outlived a look: then there may be old garb
 _GROWN_BLOCKS: Final = 500_000  # pieces of memory of any age, some 30 MB; to count what is old takes 8 ms
 
 
+def tune() -> None:
+    """Look seldom, and in small portions."""
+    freeze()
+    gc.set_threshold(_YOUNG, _MIDDLE, _OLD)
+
+
 def freeze() -> None:
     """Look through everything, and never again through what there is now: what imports made stays anyway."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_YOUNG, _MIDDLE, 200)
 
 
 async def look_for_garbage() -> None:

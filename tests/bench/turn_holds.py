@@ -259,10 +259,10 @@ class HoldWatch(trio.abc.Instrument):
             if not since or time.perf_counter_ns() - since < _LOOKED_AT_MS * 1e6:
                 self._count_work()
                 continue
-            frames = sys._current_frames()
+            stacks = _stacks()
             if step == self._step and self._since:
-                self._stacks.append(_stack(frames[self._ident]))
-                self._seen = {ident: " > ".join(_stack(frame)[-_INNER:]) for ident, frame in frames.items()}
+                self._stacks.append(stacks[self._ident])
+                self._seen = {ident: " > ".join(stack[-_INNER:]) for ident, stack in stacks.items()}
 
     def _count_work(self) -> None:
         for thread in threading.enumerate():
@@ -277,6 +277,15 @@ class HoldWatch(trio.abc.Instrument):
             except OSError:
                 its.close()
                 del self._threads[thread]
+
+
+def _stacks() -> dict[int, list[str]]:
+    """Return where each thread is.
+
+    The frames are gone when it returns: who kept one would keep what the function had, such as a cursor that has not
+    ended, and the loop would read for ever what was in the store when that began.
+    """
+    return {ident: _stack(frame) for ident, frame in sys._current_frames().items()}
 
 
 def _stack(frame: FrameType | None) -> list[str]:

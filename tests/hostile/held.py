@@ -117,6 +117,7 @@ class Watch(trio.abc.Instrument):
                 frame = sys._current_frames().get(self._thread)
                 if step == self._step and frame is not None:
                     self._seen = _stack(frame)
+                del frame  # it would keep what the function had, such as a cursor that has not ended
             if took_s > HUNG_S:
                 os.kill(os.getpid(), signal.SIGUSR1)
                 self._done.wait(5.0)
