@@ -15,7 +15,7 @@ def early():
     for write in todo:
         if "Inbox.post" in write.fn.__qualname__ and write.task is not None:
             task, write.task = write.task, None
-            trio.lowlevel.reschedule(task, write.outcome)
+            trio.lowlevel.reschedule(task, write)
 trio.from_thread.run_sync(early)
 time.sleep({})"""
 
