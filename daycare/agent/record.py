@@ -9,9 +9,17 @@ import msgspec
 from daycare.agent.blocks import one_line
 from daycare.agent.notify import Notifier
 from daycare.base.connector import UNREACHABLE
-from daycare.base.events import ConnectorHealth, DeadLettered, PairingRequested, PartCrashed, ProviderAway
+from daycare.base.events import (
+    ConnectorHealth,
+    DeadLettered,
+    Event,
+    MemoryRecalled,
+    PairingRequested,
+    PartCrashed,
+    ProviderAway,
+)
 from daycare.base.messages import Choice
-from daycare.observe.bus import Bus, Gap
+from daycare.observe.bus import Bus, Gap, Subscription
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
@@ -89,27 +97,43 @@ class EventRecord:
         """Keep noteworthy events, and tell people of letters that died on the daemon's own account; until cancelled."""
         async with self._bus.subscribe(max(self._read, self._bus.start), types=NOTEWORTHY, here=True) as events:
             async for self._read, event in events:
-                if isinstance(event, Gap):
-                    continue
-                text = msgspec.json.encode(event).decode()
-                row = (event.at_ms, event.user, event.path, event.trace, text)
-                await with_retry(lambda row=row: self._store.ledger.record([row]))  # type: ignore[misc]
-                if isinstance(event, DeadLettered) and event.user:
-                    await self._tell_of_letter(event)
-                if isinstance(event, PairingRequested):
-                    await self._tell_of_pairing_request(event)
-                if isinstance(event, ProviderAway):
-                    await self._tell_of_provider(event)
-                if isinstance(event, PartCrashed) and event.alert:
-                    text = (
-                        f"A part of me crashed and is started again: {event.part} ({event.reason}). No message is "
-                        "lost; `daycare logs` shows the details, `daycare health` whether it works again."
-                    )
-                    await self._notifier.notify(self._owner, text, topic=f"part:{event.part}")
-                if isinstance(event, ConnectorHealth) and event.alert:
-                    hint = f" {event.hint}" if event.hint else ""
-                    text = f"The connection {event.connector} does not work: {event.reason}.{hint}"
-                    await self._notifier.notify(self._owner, text, topic=f"connector:{event.connector}:{event.state}")
+                await self._keep(event, events)
+
+    async def _keep(self, event: Event | Gap, events: Subscription) -> None:
+        """Keep an event. Each turn recalls: that makes no commit of its own, and what many do is kept together."""
+        rows: list[tuple[int, str, str, str, str]] = []
+        item: tuple[int, Event | Gap] | None = None
+        while isinstance(event, MemoryRecalled):
+            rows.append(_row(event))
+            item = events.take()
+            if item is None:
+                break
+            self._read, event = item
+        may_wait = bool(rows) and item is None
+        if not isinstance(event, Gap | MemoryRecalled):
+            rows.append(_row(event))
+        if rows:
+            await with_retry(lambda: self._store.ledger.record(rows, may_wait=may_wait))
+        if not isinstance(event, Gap):
+            await self._tell(event)
+
+    async def _tell(self, event: Event) -> None:
+        if isinstance(event, DeadLettered) and event.user:
+            await self._tell_of_letter(event)
+        if isinstance(event, PairingRequested):
+            await self._tell_of_pairing_request(event)
+        if isinstance(event, ProviderAway):
+            await self._tell_of_provider(event)
+        if isinstance(event, PartCrashed) and event.alert:
+            text = (
+                f"A part of me crashed and is started again: {event.part} ({event.reason}). No message is "
+                "lost; `daycare logs` shows the details, `daycare health` whether it works again."
+            )
+            await self._notifier.notify(self._owner, text, topic=f"part:{event.part}")
+        if isinstance(event, ConnectorHealth) and event.alert:
+            hint = f" {event.hint}" if event.hint else ""
+            text = f"The connection {event.connector} does not work: {event.reason}.{hint}"
+            await self._notifier.notify(self._owner, text, topic=f"connector:{event.connector}:{event.state}")
 
     async def _tell_of_letter(self, event: DeadLettered) -> None:
         """Senders are told of their own messages; a notice that nobody could be given must not lead to another."""
@@ -152,6 +176,10 @@ class EventRecord:
             text = f"The model {what} is away: {event.reason}. {waits} `daycare models` shows how it is."
         topic = f"provider:{event.provider}:{'back' if event.cleared else 'away'}"
         await self._notifier.notify(self._owner, text, topic=topic)
+
+
+def _row(event: Event) -> tuple[int, str, str, str, str]:
+    return event.at_ms, event.user, event.path, event.trace, msgspec.json.encode(event).decode()
 
 
 def _choices_about(key: str) -> tuple[Choice, ...]:

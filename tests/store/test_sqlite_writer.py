@@ -4,7 +4,7 @@ import random
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import pytest
@@ -244,6 +244,59 @@ async def test_writes_keep_their_order_and_their_bounds_among_those_that_are_alo
         assert len(batch) == 1 or not any(alone for _, alone in batch)
     assert (writer._queued_bytes, writer._queued_alone) == (0, 0)
     assert [alone for batch in batches for _, alone in batch].count(True) == sum(alone for _, _, alone in kinds)
+
+
+LATER: Final = "daycare.store.sqlite.writer.COMMIT_LATER_S"
+
+
+async def test_what_may_wait_goes_with_the_next_commit_and_in_its_order(
+    file: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LATER, 3_600.0)
+    await post(file, "first")
+    seen, done = commits(file), []
+
+    async def wait(number: int) -> None:
+        await file._writer.write(lambda _: done.append(number), may_wait=True)
+
+    for _ in range(2):  # both ways: none has been asked for before, and one
+        async with trio.open_nursery() as nursery:
+            for number in range(2):
+                nursery.start_soon(wait, number)
+                await trio.testing.wait_all_tasks_blocked()
+            assert not done
+            await file._writer.write(lambda _: done.append(2))
+        assert done == [0, 1, 2]
+        done.clear()
+    assert len(seen) == 2
+
+
+async def test_what_may_wait_is_durable_by_itself_after_a_while(file: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LATER, 0.001)
+    seen = commits(file)
+    for number in range(3):
+        assert await file._writer.write(lambda _, number=number: number, may_wait=True) == number  # type: ignore[misc]
+    assert len(seen) == 3
+
+
+async def test_what_may_wait_holds_up_nothing_that_stands_alone_and_no_end(
+    tmp_path: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LATER, 3_600.0)
+    done: list[str] = []
+    async with trio.open_nursery() as nursery:
+        async with open_store(str(tmp_path / "daycare.db"), clock) as store:
+
+            async def wait(name: str) -> None:
+                await store._writer.write(lambda _: done.append(name), may_wait=True)
+
+            nursery.start_soon(wait, "before")
+            await trio.testing.wait_all_tasks_blocked()
+            await store._writer.alone(lambda _: done.append("alone"))
+            assert done == ["before", "alone"]
+            nursery.start_soon(wait, "at the end")
+            await trio.testing.wait_all_tasks_blocked()
+        assert done[2:] == ["at the end"]
 
 
 def test_a_write_that_failed_and_was_tried_again_is_told_only_its_last_outcome() -> None:

@@ -68,8 +68,11 @@ class Ledger:
         ).fetchall()[0]
         return int(str(given)), int(str(made))
 
-    async def record(self, events: list[tuple[int, str, str, str, str]]) -> None:
-        """Append events in order: (wall ms, user, path, trace, JSON). The newest `EVENTS_MAX_ROWS` are kept."""
+    async def record(self, events: list[tuple[int, str, str, str, str]], *, may_wait: bool = False) -> None:
+        """Append events in order: (wall ms, user, path, trace, JSON). The newest `EVENTS_MAX_ROWS` are kept.
+
+        Those that `may_wait` go with a commit of others, as `Writer.write` says.
+        """
 
         def run(tx: Tx) -> None:
             if not events:
@@ -81,7 +84,7 @@ class Ledger:
                 )
             tx.run("DELETE FROM events WHERE no <= ?", (tx.db.last_insert_rowid() - EVENTS_MAX_ROWS,))
 
-        await self._write(run)
+        await self._write(run, may_wait=may_wait)
 
     async def events(self, *, path: str | None = None, before: int | None = None, limit: int = 100) -> list[str]:
         """Return recorded events as JSON texts, newest first."""

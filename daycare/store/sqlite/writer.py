@@ -1,7 +1,8 @@
 """The one place where rows become durable: group commit.
 
-Whatever queued while the last commit ran is the next one; there is no linger. A write that was queued is carried out
-even if its caller is cancelled meanwhile: the caller then does not know, and repeats under the same key.
+Whatever queued while the last commit ran is the next one; there is no linger, but for what `may_wait`. A write that was
+queued is carried out even if its caller is cancelled meanwhile: the caller then does not know, and repeats under the
+same key.
 
 A batch runs wholly in the writer thread: with only COMMIT there, the pages travel between two cores' caches, which
 costs a quarter of the throughput.
@@ -31,6 +32,7 @@ from daycare.store.sqlite.read_cache import TableVersions
 from daycare.store.sqlite.write import Write
 
 COMMIT_MAX_OPERATIONS: Final = 1_024  # one group commit; larger batches gain nothing measurable
+COMMIT_LATER_S: Final = 0.1  # that a write which may wait does so: where much happens, others commit long before
 WRITE_QUEUE_MAX: Final = 16_384  # writes waiting for the writer thread: 16 batches, about a second of work
 
 T = TypeVar("T")
@@ -209,6 +211,7 @@ class Writer:
         self._queued_bytes = 0
         self._queued_alone = 0  # how many of them
         self._wake = trio.Event()
+        self._is_urgent = False  # of what is queued something is
         self._closing = False
         self._ended = False
         self._undone = False  # the last transaction was given up and `memory` may be wrong
@@ -223,11 +226,12 @@ class Writer:
         self._troubled = False
         self.versions = self._versions(db, watched, at_once=inline)
 
-    async def write(self, fn: Callable[[Tx], T], size: int = 0, user: str = "") -> T:
+    async def write(self, fn: Callable[[Tx], T], size: int = 0, user: str = "", *, may_wait: bool = False) -> T:
         """Run `fn` in the next commit and return its value after it is durable.
 
         An error that `fn` raises undoes only its own changes. `size` in bytes bounds a commit. `user` says that it
-        decides by rows of this user only: on a server, statements of those of others may come between its own. Raises
+        decides by rows of this user only: on a server, statements of those of others may come between its own. One that
+        `may_wait` makes no commit by itself for `COMMIT_LATER_S`: it goes with the next one that is made. Raises
         `BusyError` when too many writes wait, `UnavailableError` when the disk refuses.
         """
         if self.inline:
@@ -241,7 +245,11 @@ class Writer:
             self._refuse()
         self._queue.append(write)
         self._queued_bytes += size
-        self._wake.set()
+        if not may_wait:
+            self._is_urgent = True
+            self._wake.set()
+        elif len(self._queue) == 1:
+            self._wake.set()
         value: T = await trio.lowlevel.wait_task_rescheduled(write.forget)
         return value
 
@@ -263,6 +271,7 @@ class Writer:
             self._refuse()
         self._queue.append(write)
         self._queued_alone += 1
+        self._is_urgent = True
         self._wake.set()
         value: T = await trio.lowlevel.wait_task_rescheduled(write.forget)
         return value
@@ -295,10 +304,15 @@ class Writer:
                         self._ended = True
                         return
                     await self._wake.wait()
+                if not self._is_urgent and not self._closing:
+                    self._wake = trio.Event()
+                    with trio.move_on_after(COMMIT_LATER_S):
+                        await self._wake.wait()
                 # Two turns of the loop let the senders that the last commit released join this one.
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 batch = self._take()
+                self._is_urgent = bool(self._queue)
                 if batch:
                     self._committing = True
                     await self._commit(batch)
