@@ -44,13 +44,13 @@ BY = Attribution(origin=Origin.AGENT, author="/ann/telegram", reason="reason qzr
 
 
 class Secrets:
-    """Words that are nowhere else, each for one place: `qz<place>q`."""
+    """Words that are nowhere else, each for one place: long ones, as packed bytes have any three letters by chance."""
 
     def __init__(self) -> None:
         self.words: list[str] = []
 
     def __call__(self, place: str) -> str:
-        self.words.append(f"qz{place}q")
+        self.words.append(f"qz{place}jvxq")
         return f"this is {self.words[-1]} indeed"
 
 
@@ -121,10 +121,8 @@ async def test_no_place_that_a_turn_writes_to_keeps_its_words(tmp_path: Path) ->
                 waiting, [entry(secret("memory"), turn.turn, index=secret("indexed"))]
             )
         ]
-        await store.of(MemoryRows).embed(
-            MODEL, 16, [NewVector(no, (await only(store, no)).hash, b"qzvectorq" + b"v" * 23)]
-        )
-        secret("vector")
+        vector = secret("vector").encode()[-32:].rjust(32, b"v")
+        await store.of(MemoryRows).embed(MODEL, 16, [NewVector(no, (await only(store, no)).hash, vector)])
         await learned(
             store,
             fact(secret("statement"), no, subject="qzsubjectq", value="qzvalueq"),
