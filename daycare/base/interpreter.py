@@ -11,6 +11,7 @@ _SHORT_TURN_S: Final = 0.0001
 
 _lock = threading.Lock()
 _wanted = 0
+_before_s = TURN_S
 
 
 @contextmanager
@@ -20,8 +21,10 @@ def short_turns() -> Iterator[None]:
     A step of the event loop gives the interpreter away at each read and each statement, some thirty times. Where
     another thread takes it each time and keeps it for a whole turn, such as one that imports, the step takes 15 ms.
     """
-    global _wanted
+    global _wanted, _before_s
     with _lock:
+        if not _wanted:
+            _before_s = sys.getswitchinterval()  # another one in a program that runs a daemon inside of it
         _wanted += 1
         sys.setswitchinterval(_SHORT_TURN_S)
     try:
@@ -30,4 +33,4 @@ def short_turns() -> Iterator[None]:
         with _lock:
             _wanted -= 1
             if not _wanted:
-                sys.setswitchinterval(TURN_S)
+                sys.setswitchinterval(_before_s)
