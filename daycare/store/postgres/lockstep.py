@@ -157,6 +157,10 @@ class WriteLane:
         """Let statements be those of another write from now on."""
         self.owner, self._own = owner, 0
 
+    def leave(self) -> None:
+        """Ask nothing more: what was asked keeps its lane, and would be kept by it for a look for garbage to find."""
+        del self._lockstep
+
     def has_changed(self) -> bool:
         """Whether the write that runs now has changed anything."""
         self.wait()
@@ -239,6 +243,7 @@ class Lockstep:
             for lane in lanes:
                 if lane.greenlet:  # it has begun, and not ended
                     lane.greenlet.throw(greenlet.GreenletExit)
+                lane.leave()
 
     @property
     def tables(self) -> frozenset[str]:
