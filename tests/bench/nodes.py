@@ -6,9 +6,10 @@ processors, so three nodes can only show what sharing costs. `--only` chooses pa
 
 import argparse
 import random
+import sys
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if "rate" in args.only:
         found |= trio.run(_rates, args)
     if "wake" in args.only:
-        with scratch(args.dir) as folder:
+        with scratch(args.dir) as folder, redirect_stdout(sys.stderr):  # nodes in this process log
             found |= trio.run(_wakes, folder, args.wakes)
     if "million" in args.only:
         with scratch(args.dir) as folder:
