@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import trio
-from trio.testing import MockClock
 
+from daycare.testing.clock import patient_clock
 from tests.injection import benign
 from tests.injection.entries import ENTRIES
 from tests.injection.world import EFFECTS, world_of
@@ -91,4 +91,4 @@ def _injected(chosen: Sequence[tuple[str, str]], report: Report) -> tuple[dict[t
 
 
 def _timeless(run: Callable[..., Any], *args: Any) -> Any:
-    return trio.run(run, *args, clock=MockClock(autojump_threshold=0))
+    return trio.run(run, *args, clock=patient_clock())

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import trio
-import trio.testing
 
 from daycare.base.messages import Message, ToolCall, ToolResult
 from daycare.features.agents.templates import AgentTemplate, names, template
+from daycare.testing.clock import patient_clock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import call, say
 
@@ -32,7 +32,7 @@ set up beside a model. The calls were made, and their results are real; the mode
 def page() -> str:
     """Return the page."""
     with tempfile.TemporaryDirectory() as folder:
-        return trio.run(_page, Path(folder), clock=trio.testing.MockClock(autojump_threshold=0))
+        return trio.run(_page, Path(folder), clock=patient_clock())
 
 
 async def _page(folder: Path) -> str:
