@@ -274,7 +274,7 @@ class NodeMembership:
 
         Raises `StoreAwayError`: the server is still away, STORE_FENCED, or STORE_WENT_BACK.
         """
-        db = self._db
+        db, before = self._db, self.epoch
         db.reopen()
         db.simple("BEGIN")
         try:
@@ -288,7 +288,6 @@ class NodeMembership:
             )
             if not rows:
                 raise lost(db, self.name)
-            before = self.epoch
             self.epoch, batch = int(str(rows[0][0])), int(str(rows[0][1]))
             there = min(int(str(each)) for each in (number, began) if each is not None)
             gone = max(self.applied - there, self.batch - batch, int(str(timeline)) < self.timeline)
@@ -297,6 +296,7 @@ class NodeMembership:
                 raise went_back(db, gone)
             db.simple(f"UPDATE shards SET epoch = {self.epoch} WHERE node = '{self.name}' AND epoch = {before}; COMMIT")
         except DaycareError:
+            self.epoch = before
             db.close()  # with whatever it had begun
             raise
         self.timeline = int(str(timeline))
